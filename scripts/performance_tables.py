@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import conv_section
 import residual_section
+import sparse_attention_section
 import sparse_section
 import transformer_section
 from conv_section import us
@@ -36,6 +37,7 @@ NETWORKS = (
 SECTIONS = {
     **transformer_section.SECTIONS,
     **sparse_section.SECTIONS,
+    **sparse_attention_section.SECTIONS,
     **residual_section.SECTIONS,
 }
 """Tables of docs/performance.md that are made from one result each: the function and its stem."""

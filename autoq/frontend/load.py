@@ -23,6 +23,7 @@ from autoq.frontend.registry import OPERATORS, OnnxNode
 from autoq.frontend.sparse_initializers import with_dense_initializers
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.ir import Graph
+from autoq.graph.shapes import check_size
 
 _MALFORMED = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError,
@@ -194,9 +195,14 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
         if value.name in b.types:
             name = b.emit("Cast", [name], b.types[value.name])
         renamed[name] = value.name
+        try:
+            check_size(b.graph.shape(name))
+        except ValueError as error:
+            raise ModelError(f"{b.source}: output {value.name!r}: {error}") from error
     for old, new in renamed.items():
         b.graph.tensors[new] = replace(b.graph.tensors.pop(old), name=new)
     for node in b.graph.operations:
         node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
-        node.output = renamed.get(node.output, node.output)
+        node.output, *further = (renamed.get(name, name) for name in node.outputs)
+        node.further_outputs = tuple(further)
     b.graph.outputs = tuple(renamed.values())

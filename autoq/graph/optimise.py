@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 
+from autoq.errors import InputError
 from autoq.graph.corrections import chosen_settings
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.know_zeros import know_zeros
@@ -42,6 +43,7 @@ from autoq.graph.passes.tables.absorb_tables import absorb_tables
 from autoq.graph.passes.tables.gather_tables import gather_tables, tabulate_fusions
 from autoq.graph.precision import AttentionPrecision, Precision, ResidualPrecision
 from autoq.graph.rewrite import prune
+from autoq.graph.shapes import check_size
 from autoq.residual.setting import Setting
 from autoq.templates.base import Template
 from autoq.templates.registry import TEMPLATES, matching
@@ -64,9 +66,23 @@ def optimise(
     # Scores that no array holds need none where attention is one kernel, which shows at the end.
     made = _optimised(graph, target, templates, precision, long=True)
     layers = (node.workload for node in made.nodes if isinstance(node, Layer))
-    if all(matching(w, target, templates) for w in layers if w.of_one_pair != w):
-        return made
-    return _optimised(graph, target, templates, precision, long=False)
+    if not all(matching(w, target, templates) for w in layers if w.of_one_pair != w):
+        made = _optimised(graph, target, templates, precision, long=False)
+    _check_arrays(made)
+    return made
+
+
+def _check_arrays(graph: Graph) -> None:
+    """Raise InputError for an array of more elements than kernels can index."""
+    for node in graph.nodes:
+        for name in node.outputs:
+            try:
+                check_size(graph.tensors[name].shape)
+            except ValueError as error:
+                raise InputError(
+                    f"{graph.name}: node {node.name!r}: {error} in an array; scores of attention "
+                    "need none where one kernel computes it: use a shorter sequence or batch"
+                ) from error
 
 
 def _optimised(

@@ -20,7 +20,11 @@ BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", *COMPARISONS)
 TERNARY = ("Where",)
 BROADCASTING = (*BINARY, *TERNARY)
 LARGEST_SIZE = 2**31 - 1
-"""Elements of a tensor: kernels index by 32-bit integers."""
+"""Elements of an array: kernels index by 32-bit integers."""
+
+LARGEST_PASSING = 2**40
+"""Elements of a tensor that one operation hands to the next: attention in one kernel has no array
+of its scores, which shows when a graph is optimised."""
 
 LARGEST_INPUTS = 32
 """Tensors and constants that one kernel reads."""
@@ -29,22 +33,24 @@ SAME = (*UNARY, "QuantizeLinear", "DequantizeLinear", "DequantizeBlocks", "Softm
 
 
 def infer_shape(op: str, shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
-    """Shape of the result of `op`; raises ValueError with numbers where the inputs do not fit."""
+    """Shape of the result of `op`; raises ValueError with numbers where the inputs do not fit.
+
+    Products and element-wise operations may have one that no array holds, up to LARGEST_PASSING.
+    """
     if op in SAME:
         return shapes[0]
     shape = broadcast(shapes) if op in BROADCASTING else _RULES[op](shapes, attributes)
-    check_size(shape)
+    check_size(shape, LARGEST_PASSING if op in (*BROADCASTING, "MatMul") else LARGEST_SIZE)
     return shape
 
 
-def check_size(shape: Shape) -> None:
+def check_size(shape: Shape, largest: int = LARGEST_SIZE) -> None:
     """Raise ValueError for a tensor without elements, or of more than kernels can index."""
     if min(shape, default=1) < 0:
         raise ValueError(f"a tensor {list(shape)}; no size may be negative")
-    if not 1 <= math.prod(shape) <= LARGEST_SIZE:
+    if not 1 <= math.prod(shape) <= largest:
         raise ValueError(
-            f"a tensor {list(shape)} of {math.prod(shape)} elements; "
-            f"1 to {LARGEST_SIZE} are supported"
+            f"a tensor {list(shape)} of {math.prod(shape)} elements; 1 to {largest} are supported"
         )
 
 

@@ -1,4 +1,4 @@
-"""`autoq.spmm`: products of sparse integer matrices, such as weights, with dense ones."""
+"""`autoq.spmm`: products of sparse matrices, such as quantised weights, with dense ones."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from autoq.single_operator import CompiledOperator, operator
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm
+from autoq.templates.operators.spmm_dtypes import FLOATS
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.suited import suited_vector
 from autoq.templates.sparse.vector_matrix import VectorMatrix
@@ -33,16 +34,18 @@ _GPU_VECTOR = 8
 class SpmmOptions:
     """What follows the product, and where it is computed.
 
-    scale: float32, a number or one for each row; what is not int32 needs it. bias: int32, a number
-    or one for each row, added to the sums before they are scaled. out_dtype: of y; low, high: y is
-    clamped to them, before the zero point is added. b_zero_point, out_zero_point: of b and of y.
+    scale: float32, a number or one for each row; what is not int32 needs it, unless factors are
+    floats. bias: int32, or float32 of floats, a number or one for each row, added to the sums
+    before they are scaled. out_dtype: of y, None for int32, or for the factors' type of floats;
+    low, high: y is clamped to them, before the zero point is added. b_zero_point, out_zero_point:
+    of b and of y.
     vector: rows of a vector, one of `VECTORS`; None for what suits the matrix and the device.
     target, tuning_records, use_shipped_records and cache_dir as in `autoq.operator`.
     """
 
     scale: Any = None
     bias: Any = None
-    out_dtype: str = "int32"
+    out_dtype: str | None = None
     low: float | None = None
     high: float | None = None
     b_zero_point: int = 0
@@ -58,12 +61,13 @@ class SpmmOptions:
 
 
 def spmm(a: Any, b: Any, **options: Any) -> Any:
-    """The product `a @ b` of a sparse matrix [m, k] of integers and a dense one [k, n].
+    """The product `a @ b` of a sparse matrix [m, k] and a dense one [k, n], of integers or floats.
 
     a: a matrix of scipy.sparse, a torch CSR or BSR tensor, numpy, or a format of
-    `autoq.templates.sparse`. b: integers of 8 or 16 bits, numpy or DLPack. `options` are the fields
-    of `SpmmOptions`. y is as of `autoq.operator`. Each call compiles, or finds the kernel in the
-    cache, and packs a: for many products with one matrix keep what `spmm_operator` gives.
+    `autoq.templates.sparse`. b: integers of 8 or 16 bits, or float16 or bfloat16, as which a then
+    is, numpy or DLPack. `options` are the fields of `SpmmOptions`. y is as of `autoq.operator`.
+    Each call compiles, or finds the kernel in the cache, and packs a: for many products with one
+    matrix keep what `spmm_operator` gives.
 
     Raises InputError for what the user gave, and else what `autoq.operator` raises.
     """
@@ -84,11 +88,12 @@ def spmm_operator(a: Any, n: int, in_dtype: str = "int8", **options: Any) -> Com
     place = make_place(
         chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
     )
-    matrix = _of_fewest_bits(_in_vectors(a, chosen.vector, place.host))
+    matrix = _in_vectors(a, chosen.vector, place.host)
+    matrix = _of_floats(matrix, in_dtype) if in_dtype in FLOATS else _of_fewest_bits(matrix)
     structure = Structure.of(matrix.lengths, matrix.pointers, matrix.indices)
     workload = Spmm(
         matrix.rows, n, matrix.columns, matrix.vector, structure, in_dtype,
-        str(matrix.values.dtype), Epilogue(chosen.out_dtype),
+        str(matrix.values.dtype), Epilogue(chosen.out_dtype or _out_dtype(in_dtype)),
     )  # fmt: skip
     return operator(
         workload,
@@ -122,6 +127,20 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
     return min(found, key=lambda one: len(one.indices) * (_GATHER_COST + one.vector))
 
 
+def _out_dtype(in_dtype: str) -> str:
+    """Of y, where none is asked for."""
+    return in_dtype if in_dtype in FLOATS else "int32"
+
+
+def _of_floats(matrix: VectorMatrix, dtype: str) -> VectorMatrix:
+    """The matrix, whose values are of a type of floats."""
+    if str(matrix.values.dtype) != dtype:
+        raise InputError(
+            f"the sparse matrix holds {matrix.values.dtype} and b {dtype}: convert one of them"
+        )
+    return matrix
+
+
 def _of_fewest_bits(matrix: VectorMatrix) -> VectorMatrix:
     """The matrix with values of int8, uint8, int16 or uint16, the first that holds them."""
     values = matrix.values
@@ -147,23 +166,26 @@ def _constants(workload: Spmm, matrix: VectorMatrix, options: SpmmOptions) -> di
     low, high = element(workload.in_dtype).range or (0, 0)
     if not low <= options.b_zero_point <= high:
         raise InputError(f"b_zero_point {options.b_zero_point}: {low} to {high} is expected")
+    bias, scale = ("float32", 1.0) if workload.floating else ("int32", None)
+    scale = scale if options.scale is None else options.scale
     low = -np.inf if options.low is None else options.low
     high = np.inf if options.high is None else options.high
     constants = {
         "values": matrix.values,
         "columns": matrix.indices,
         "pointers": matrix.pointers,
-        "bias": _by_rows("bias", 0 if options.bias is None else options.bias, workload.m, "int32"),
+        "bias": _by_rows("bias", 0 if options.bias is None else options.bias, workload.m, bias),
         "scalars": pack_scalars(
             low=max(low, least - zero_point), high=min(high, most - zero_point),
             zero_point=zero_point,
         ),
-        "b_zero_point": int(options.b_zero_point),
     }  # fmt: skip
+    if not workload.floating:
+        constants["b_zero_point"] = int(options.b_zero_point)
     if workload.epilogue.out_dtype != "int32":
-        if options.scale is None:
+        if scale is None:
             raise InputError(f"out_dtype {workload.epilogue.out_dtype!r}: give a scale")
-        constants["scale"] = _by_rows("scale", options.scale, workload.m, "float32")
+        constants["scale"] = _by_rows("scale", scale, workload.m, "float32")
     elif options.scale is not None or (options.low, options.high) != (None, None):
         raise InputError("out_dtype 'int32': sums have neither a scale nor bounds")
     return constants

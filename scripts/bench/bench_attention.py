@@ -5,9 +5,10 @@ names; of sampled products also with the left side read ahead and not, Magicube'
 output element is compared before a time counts, which is the median over replays of a CUDA graph;
 quantisation of q, k and v is part of it. Masks are random and just as sparse as a case's name says.
 
-Rows are added to `--output` as they come, and a case that it has is left out: a run that was cut
-off goes on where it ended. `--merge` puts the rows of several runs together. `--plot` draws a PNG
-of what the file holds and needs matplotlib.
+`--prepare` compiles, packs and computes what outputs must be into `--work`, without a GPU; a run
+finds there what is prepared and prepares the rest. Rows are added to `--output` as they come, and a
+case that it has is left out: a run that was cut off goes on where it ended. `--merge` puts the rows
+of several runs together. `--plot` draws a PNG of what the file holds and needs matplotlib.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import argparse
 import dataclasses
 import datetime
 import json
+import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +30,16 @@ from cases.sparse_attention_cases import ATTENTION, SAMPLED
 from checkout import commit
 from peers.torch_masked import PEERS, TorchMasked
 from sparse_attention_plot import draw
+from sparse_kernels import SparseJob, measure, prepare
 
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import AutoqError
-from autoq.measure.job import Job, Timing
-from autoq.scratch import scratch_folder, sweep
-from autoq.search.knobs import plain_config
+from autoq.measure.job import Timing
+from autoq.runtime.cuda.driver import Device
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.registry import matching
+from autoq.templates.target import Target
 from autoq.templates.workload import Workload
-from autoq.tuning.opening import device_measurer
-from autoq.tuning.options import TuneOptions
 
 
 class Results:
@@ -75,12 +77,33 @@ class Results:
         self.write()
 
 
-def jobs_of(workload: Workload, host: Host, knobs: list[dict[str, Any]]) -> list[Job]:
+@dataclass(frozen=True)
+class MaskedCase:
+    """A workload under a random mask of its class."""
+
+    workload: Workload
+
+    @property
+    def name(self) -> str:
+        return str(self.workload)
+
+    @property
+    def sparsity(self) -> None:
+        """The workload says it."""
+
+    def arrays(self) -> tuple[Any, dict[str, Any]]:
+        """Random activations and constants."""
+        return self.workload.random_case(np.random.default_rng(0))
+
+
+def jobs_of(
+    number: int, workload: Workload, target: Target, knobs: list[dict[str, Any]]
+) -> list[SparseJob]:
     """Every template's default, and of the first one those that knobs name, and figure 13's."""
     jobs = []
-    for template in matching(workload, host.target):
-        default = template.default(workload, host.target)
-        space = template.space(workload, host.target)
+    for template in matching(workload, target):
+        default = template.default(workload, target)
+        space = template.space(workload, target)
         changes = list(knobs)
         if workload.operator == "sddmm":
             changes += [{"ahead": False}, {"ahead": True}]
@@ -89,27 +112,26 @@ def jobs_of(workload: Workload, host: Host, knobs: list[dict[str, Any]]) -> list
             dataclasses.replace(default, **change) for change in changes if set(change) <= known
         ]
         legal = [default, *(config for config in named if config in space)]
-        jobs += [Job(workload, template.name, config) for config in dict.fromkeys(legal)]
+        jobs += [SparseJob(number, template.name, config) for config in dict.fromkeys(legal)]
     return jobs
 
 
-def measure_kernels(jobs: list[Job], host: Host, results: Results) -> None:
+def measure_kernels(
+    cases: list[MaskedCase], jobs: list[SparseJob], host: Host, results: Results, work: Path
+) -> None:
     """The kernels of autoq, each checked and timed."""
-    rows = [
-        {"workload": str(job.workload), "kernel": job.template, "config": plain_config(job.config)}
-        for job in jobs
-    ]
-    missing = [place for place, row in enumerate(rows) if not results.has(row)]
-    with scratch_folder() as scratch:
-        measurer = device_measurer(host, TuneOptions(trials=1, timeout=60), scratch)
-        try:
-            futures = [(place, measurer.submit(jobs[place])) for place in missing]
-            for place, future in futures:
-                found = future.result()
-                us = None if found.seconds is None else found.seconds * 1e6
-                results.add({**rows[place], "us": us, "failure": found.failure})
-        finally:
-            measurer.close()
+    folder, store = work / "cases", work / "kernels"
+    if not folder.exists():
+        prepare(cases, jobs, folder, host.target, store, os.cpu_count() or 1)
+    for number, case in enumerate(cases):
+        known = [row for row in results.rows if row["workload"] == case.name]
+        if any(not row["kernel"].startswith("torch") for row in known):
+            continue
+        for row in measure([(number, case)], folder, store, Device(0), host.target, Timing()):
+            results.add({
+                "workload": row["workload"], "kernel": row["template"], "config": row["config"],
+                "us": row["us"], "failure": row["failure"],
+            })  # fmt: skip
 
 
 def measure_peers(workload: SparseAttention, results: Results, names: list[str]) -> None:
@@ -148,8 +170,13 @@ def main() -> None:
     parser.add_argument("--only-peers", action="store_true")
     parser.add_argument("--merge", type=Path, nargs="*", help="take these files' rows, no more")
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--prepare", action="store_true", help="stop before a GPU is needed")
+    parser.add_argument("--work", type=Path, default=Path("build/attention"))
+    parser.add_argument("--processes", type=int, default=2, help="of --prepare")
     options = parser.parse_args()
+    if options.output is None and not options.prepare:
+        parser.error("--output: name the JSON file")
     if options.merge:
         first = json.loads(options.merge[0].read_text())
         merged = Results(options.output, {name: first[name] for name in ("device", "driver")})
@@ -161,14 +188,21 @@ def main() -> None:
     if options.merge or options.plot:
         return
     host = resolve(options.target)
-    require_device(host)
-    sweep()
-    results = Results(options.output, {"device": str(host.device), "driver": host.driver})
     parts = options.cases.split(",")
     cases = [case for case in (*SAMPLED, *ATTENTION) if any(part in str(case) for part in parts)]
+    masked, knobs = list(map(MaskedCase, cases)), knob_lists(options.knobs)
+    jobs = [
+        job for at, case in enumerate(cases) for job in jobs_of(at, case, host.target, knobs)
+    ]  # fmt: skip
+    if options.prepare:
+        folders = (options.work / "cases", host.target, options.work / "kernels")
+        for line in prepare(masked, jobs, *folders, options.processes):
+            print(line)
+        return
+    require_device(host)
+    results = Results(options.output, {"device": str(host.device), "driver": host.driver})
     if not options.only_peers:
-        jobs = [job for case in cases for job in jobs_of(case, host, knob_lists(options.knobs))]
-        measure_kernels(jobs, host, results)
+        measure_kernels(masked, jobs, host, results, options.work)
     names = [name for name in options.peers.split(",") if name]
     for case in cases:
         if case in ATTENTION and names:

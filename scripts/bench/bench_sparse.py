@@ -1,131 +1,48 @@
 """Times sparse products on this machine beside dense ones and other libraries, in one run.
 
-`--set` names the cases: `table` are products of equal rows, `layer` the layer of the paper's
-figures 11 and 12 in every pair of types, `collection` 96 matrices of pruned layers' shapes. A case
-runs with the untuned default of every template, Magicube's way among them, the ablation of that
-way's knobs (`--ablation`), `--samples` drawn configurations of the first template and those that
-`--knobs` names. Every element of an output is compared before a time counts. Times are medians
-over replays of a CUDA graph.
+`--set` names the cases: `table` are products of equal rows, `pairs` such in every pair of types,
+`layer` the layer of the paper's figures 11 and 12 in every pair of types, `collection` 96 matrices
+of pruned layers' shapes with 128, 256 and 512 columns on the right. A case runs with the untuned
+default of every template, Magicube's way among them, the ablation of all knobs around the default
+(`--ablation`), `--samples` drawn configurations of the first template, those that `--knobs` names
+and, for each combination of values of some knobs (`--each`), the one of least estimated time. Every
+element of an output is compared before a time counts. Times are medians over replays of a CUDA
+graph.
 
 `--prepare` compiles and packs everything into `--work` and stops, which needs no GPU; a run finds
 there what is prepared and prepares the rest. Peers (`--peers`) are cuBLASLt's dense products of
 int8 and of float16, and cuSPARSE's of a Blocked-ELL matrix with the same share of zeros, in blocks
-of the vectors' rows and at its fastest block. The JSON is written after every case.
+of the vectors' rows and in those of `--blocks`. The JSON is written as cases end.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import itertools
+import functools
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sparse_cases import SETS, SparseCase
 from checkout import commit
-from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
-from sparse_kernels import SparseJob, measure, prepare, records, variation
+from sparse_candidates import add_options, jobs_of
+from sparse_kernels import measure, prepare, records
+from sparse_peers import PEERS, Peers
 
 from autoq.devices import Host, require_device, resolve
-from autoq.errors import AutoqError
-from autoq.libraries.byte_products import ByteProducts
-from autoq.libraries.float_products import FloatProducts
 from autoq.measure.job import Timing
 from autoq.runtime.cuda.driver import Device
-from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.operators.gemm import Gemm
-from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
 
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.02)
-_PEERS = ("int8", "float16", "blocked_ell_int8", "blocked_ell_float16")
-
-
-def jobs_of(
-    number: int, case: SparseCase, target: Target, options: argparse.Namespace
-) -> list[Any]:
-    """Every template's default; drawn and named configurations of the first; the ablation."""
-    names = options.templates.split(",") if options.templates else None
-    all_of_them = matching(case.workload, target)
-    first, *others = [one for one in all_of_them if names is None or one.name in names]
-    space = first.space(case.workload, target)
-    configs = [first.default(case.workload, target)]
-    named = (
-        space.config_type(**{**vars(configs[0]), **each})
-        for each in knob_lists(options.knobs)
-        if each.keys() <= vars(configs[0]).keys()
-    )
-    configs += [config for config in named if config in space]
-    configs += space.sample(np.random.default_rng(5), options.samples)
-    jobs = [SparseJob(number, first.name, config) for config in dict.fromkeys(configs)]
-    for other in others:
-        own = other.space(case.workload, target)
-        chosen = [other.default(case.workload, target)]
-        if options.ablation and other.name == "spmm_online":
-            pairs = itertools.product((False, True), (False, True))
-            names = (dict(zip(("ahead", "padded"), pair, strict=True)) for pair in pairs)
-            chosen += [own.config_type(**{**vars(chosen[0]), **each}) for each in names]
-        jobs += [SparseJob(number, other.name, config) for config in dict.fromkeys(chosen)]
-    return jobs
-
-
-def knob_lists(text: str) -> list[dict[str, Any]]:
-    """Configurations parted by semicolons, their knobs by commas: "columns=64,warps=16;parts=2"."""
-    lists = []
-    for part in filter(None, text.split(";")):
-        pairs = (pair.split("=") for pair in part.split(","))
-        lists.append({name: json.loads(value) for name, value in pairs})
-    return lists
-
-
-class Peers:
-    """The libraries beside which cases are timed, each product once."""
-
-    def __init__(self, names: Sequence[str], blocks: Sequence[int]) -> None:
-        self._names, self._blocks = names, blocks
-        self._bytes, self._floats, self._blocked = ByteProducts(), FloatProducts(), BlockedEll()
-        self.versions = {"cublasLt": self._bytes.version, "cusparse": self._blocked.version}
-        self._found: dict[Any, tuple[float | None, str]] = {}
-
-    def rows(self, case: SparseCase) -> Iterator[dict[str, Any]]:
-        """A row for each peer of a case, with the way that it took or why it has none."""
-        workload = case.workload
-        extents = (workload.m, workload.n, workload.k)
-        sparsity = (
-            case.sparsity or 1 - workload.structure.blocks / workload.vector_rows / workload.k
-        )
-        for name in self._names:
-            if name in ("int8", "float16"):
-                product: Any = (
-                    Gemm(*extents)
-                    if name == "int8"
-                    else FloatGemm(*extents, weight_dtype="float16")
-                )
-                yield self._row(case, name, product)
-            else:
-                dtype = name.removeprefix("blocked_ell_")
-                for block in dict.fromkeys((workload.vector, *self._blocks)):
-                    blocked = BlockedProduct(*extents, block, round(sparsity, 3), dtype)
-                    yield self._row(case, f"{name} {block}", blocked)
-
-    def _row(self, case: SparseCase, name: str, product: Any) -> dict[str, Any]:
-        if product not in self._found:
-            library = {Gemm: self._bytes, FloatGemm: self._floats}.get(type(product), self._blocked)
-            try:
-                time = library.measure(product, _TIMING)
-                self._found[product] = (time.seconds * 1e6, time.what)
-            except AutoqError as error:
-                self._found[product] = (None, str(error))
-        us, what = self._found[product]
-        return {"case": case.name, "sparsity": case.sparsity, "peer": name, "us": us, "what": what}
+_WRITE_SECONDS = 2.0
+"""Between two writes of the results so far."""
 
 
 def parsed() -> argparse.Namespace:
@@ -134,12 +51,12 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--target", default="cuda", help="with --prepare an arch, cuda:sm_90a")
     parser.add_argument("--set", default="table", choices=SETS)
     parser.add_argument("--cases", default="", help="parts of names, semicolons between")
-    parser.add_argument("--samples", type=int, default=0)
-    parser.add_argument("--knobs", default="", help=knob_lists.__doc__)
-    parser.add_argument("--ablation", action="store_true")
-    parser.add_argument("--templates", default="", help="names, commas between; default all")
+    add_options(parser)
     parser.add_argument("--blocks", default="32,64,128", help="of cuSPARSE, besides the vectors'")
-    parser.add_argument("--peers", default="", help=f"of {', '.join(_PEERS)}")
+    parser.add_argument("--peers", default="", help=f"of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--quick-peers", action="store_true", help="cuSPARSE only in its usually fastest order"
+    )
     parser.add_argument("--work", type=Path, help="folder of what is prepared")
     parser.add_argument(
         "--kernel-store", type=Path, help="folder of machine code, in --work by default"
@@ -156,8 +73,8 @@ def prepared(options: argparse.Namespace, target: Target, work: Path) -> list[Sp
     parts = options.cases.split(";")
     cases = [case for case in SETS[options.set]() if any(part in case.name for part in parts)]
     if not any(work.glob("*.case")):
-        jobs = [job for i, case in enumerate(cases) for job in jobs_of(i, case, target, options)]
-        for line in prepare(cases, jobs, work, target, kernels_of(options, work), options.jobs):
+        of_case = functools.partial(jobs_of, target=target, options=options)
+        for line in prepare(cases, of_case, work, target, kernels_of(options, work), options.jobs):
             print(line, flush=True)
     return cases
 
@@ -187,27 +104,36 @@ def main() -> None:
         cases = prepared(options, host.target, work)
         device, names = Device(), [name for name in options.peers.split(",") if name]
         blocks = [int(size) for size in options.blocks.split(",") if size]
-        peers = Peers(names, blocks) if names else None
+        peers = Peers(names, blocks, _TIMING, options.quick_peers) if names else None
         head = heading(host, options, peers.versions if peers else {})
         rows: list[dict[str, Any]] = []
+        written = time.monotonic()
         for number, case in enumerate(cases):
-            about = {"variation": round(variation(case), 3)}
-            own = measure(
-                [(number, case)], work, kernels_of(options, work), device, host.target, _TIMING
+            own = list(
+                measure(
+                    [(number, case)], work, kernels_of(options, work), device, host.target, _TIMING
+                )
             )
-            rows += [row | about for row in own]
-            rows += peers.rows(case) if peers else ()
-            for row in rows:
-                if row["case"] == case.name:
-                    print(f"{row['us'] or float('nan'):9.2f} us  {case.name}  "
-                          f"{row.get('peer') or row['template']} {row.get('config', '')} "
-                          f"{row.get('what') or row.get('failure') or ''}", flush=True)  # fmt: skip
-            options.output.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
+            found = own + list(peers.rows(case) if peers else ())
+            rows += found
+            print("\n".join(map(line_of, found)), flush=True)
+            if number + 1 == len(cases) or time.monotonic() - written > _WRITE_SECONDS:
+                options.output.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
+                written = time.monotonic()
             if options.records:
-                own = [row for row in rows if row["case"] == case.name]
                 with options.records.open("a") as file:
                     for record in records([case], own, host, _TIMING.repeat):
                         file.write(record.to_line() + "\n")
+
+
+def line_of(row: dict[str, Any]) -> str:
+    """What is printed of a row."""
+    config = ",".join(f"{name}={value}" for name, value in row.get("config", {}).items())
+    return (
+        f"{row['us'] or float('nan'):9.2f} us  {row['case']}  "
+        f"{row.get('peer') or row['template']} {config} "
+        f"{row.get('what') or row.get('failure') or ''}"
+    )
 
 
 if __name__ == "__main__":

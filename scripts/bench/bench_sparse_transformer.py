@@ -1,13 +1,15 @@
 """Times Transformer encoders whose attention is under a sparse mask, beside dense ones of torch.
 
-    python scripts/bench/bench_sparse_transformer.py --compile-only   # kernels alone, no GPU's time
+    python scripts/bench/bench_sparse_transformer.py --compile-only --processes 12
     python scripts/bench/bench_sparse_transformer.py --output sparse_transformer_h200.json
 
 The networks are those of Magicube's figure 17: four encoder layers, heads of 64 values. autoq's is
 the ONNX of `autoq.models.sparse_transformer` under `--precision attention8-8` and the like, torch's
 has the same weights in float16, no mask, and the fastest of its dense attentions. Before a time
-counts, autoq's whole output is compared with torch's under the mask, in float32. Both replay a CUDA
-graph in turn. Rows join those of the output; a case that it has is left out.
+counts, autoq's whole output is compared with torch's under the mask, in float32. All masks and
+precisions of a shape and torch replay CUDA graphs in turn. Rows join those of the output; a case
+that it has is left out. `--compile-only` leaves artifacts in `--models`, which a later call takes.
+`--plot` draws a PNG of what the output holds and needs matplotlib.
 """
 
 from __future__ import annotations
@@ -18,222 +20,151 @@ import itertools
 import json
 import statistics
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import numpy_helper
 
-from autoq import Session, compile
-from autoq.devices import Host, require_device, resolve
-from autoq.models.sparse_transformer import sparse_transformer, vector_mask
+from autoq import Session
+from autoq.devices import require_device, resolve
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench_transformers import device_seconds
 from checkout import commit
+from sparse_transformer_cases import PRECISIONS, Case, Shape, compiled, grid
+from sparse_transformer_peer import Torch
+from sparse_transformer_plot import draw
 
 ALLOWED_ERROR = {"attention16-8": 0.03, "attention8-8": 0.03, "attention8-4": 0.2}
 """Root mean square of the error over that of the output. 4 bits of q, k and v lose most."""
-TURNS, REPLAYS, WARM_UP, LAYERS, DEPTH = 6, 15, 3, 4, 64
+TURNS, REPLAYS = 5, 15
+_LARGEST_KERNELS, _PROFILES = 6, 3
 
 
-@dataclass(frozen=True)
-class Case:
-    """An encoder with so many tokens, heads and sequences, under a mask of a sparsity."""
-
-    length: int
-    heads: int
-    batch: int
-    sparsity: float
-    precision: str
-
-    def __str__(self) -> str:
-        return (
-            f"sparse transformer length {self.length} heads {self.heads} batch {self.batch} "
-            f"{self.sparsity} {self.precision.removeprefix('attention')}"
-        )
-
-    @property
-    def mask(self) -> np.ndarray:
-        return vector_mask(self.length, self.sparsity)
-
-    def model(self) -> onnx.ModelProto:
-        """The encoder as ONNX."""
-        return sparse_transformer(self.mask, self.heads, LAYERS, self.batch)
-
-    def feed(self) -> np.ndarray:
-        """An input, float16 [batch, length, heads * 64]."""
-        shape = (self.batch, self.length, self.heads * DEPTH)
-        return np.random.default_rng(1).standard_normal(shape, np.float32).astype(np.float16)
+def compile_case(case: Case, target: str, records: Sequence[Path], folder: Path) -> float:
+    """Compile a case that has no artifact; the seconds that it took."""
+    start = time.perf_counter()
+    if not case.artifact(folder).exists():
+        compiled(case, resolve(target), records, folder)
+    return time.perf_counter() - start
 
 
-def cases(precisions: list[str]) -> list[Case]:
-    """The paper's grid, in every precision."""
-    grid = itertools.product((8192, 4096), (8, 4), (2, 8), (0.9, 0.95), precisions)
-    return [Case(*each) for each in grid]
+def compile_all(cases: Sequence[Case], options: argparse.Namespace) -> None:
+    """Compile cases, several at once."""
+    with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+        arguments = (options.target, options.tuning_records, options.models)
+        futures = {pool.submit(compile_case, case, *arguments): case for case in cases}
+        for future in as_completed(futures):
+            print(f"{futures[future]}: compiled in {future.result():.0f} s", flush=True)
 
 
-def compiled(case: Case, host: Host, records: list[Path], folder: Path) -> Path:
-    """The artifact of a case."""
-    name = str(case).replace(" ", "_")
-    model, path = folder / f"{name}.onnx", folder / f"{name}.tar"
-    onnx.save(case.model(), model)
-    compile(
-        model, target=host, output=path, precision=case.precision, tuning_records=records,
-        cache_dir=folder / "kernels",
-    )  # fmt: skip
-    return path
-
-
-class Torch:
-    """The encoder in torch, float16 on the GPU, with the weights of the ONNX model."""
-
-    def __init__(self, case: Case) -> None:
-        import torch
-
-        self.case = case
-        self.weights = {
-            tensor.name: torch.from_numpy(numpy_helper.to_array(tensor).copy()).cuda()
-            for tensor in case.model().graph.initializer
-            if tensor.name != "mask" and tensor.data_type == onnx.TensorProto.FLOAT16
-        }
-
-    def __call__(self, x: Any, attend: Callable[[Any, Any, Any], Any]) -> Any:
-        """The output; attend maps q, k, v of [batch, heads, length, depth] to the like."""
-        from torch.nn import functional
-
-        weights = {name: value.to(x.dtype) for name, value in self.weights.items()}
-
-        def linear(x: Any, name: str) -> Any:
-            return functional.linear(x, weights[f"{name}.weight"].T, weights[f"{name}.bias"])
-
-        def norm(x: Any, name: str) -> Any:
-            parts = (weights[f"{name}.factor"], weights[f"{name}.offset"])
-            return functional.layer_norm(x, x.shape[-1:], *parts)
-
-        for layer in range(LAYERS):
-            name = f"layer{layer}"
-            heads = [
-                linear(x, f"{name}.attention.{kind}")
-                .view(*x.shape[:2], self.case.heads, DEPTH)
-                .transpose(1, 2)
-                for kind in ("query", "key", "value")
-            ]
-            y = attend(*heads).transpose(1, 2).reshape(x.shape)
-            x = norm(x + linear(y, f"{name}.attention.output"), f"{name}.norm1")
-            y = linear(functional.relu(linear(x, f"{name}.expand")), f"{name}.shrink")
-            x = norm(x + y, f"{name}.norm2")
-        return x
-
-    def masked(self, x: Any) -> np.ndarray:
-        """What the encoder is under the mask, in float32."""
-        import torch
-
-        mask = torch.from_numpy(self.case.mask).cuda()
-
-        def attend(q: Any, k: Any, v: Any) -> Any:
-            y = torch.empty_like(q)
-            for batch, head in itertools.product(range(q.shape[0]), range(q.shape[1])):
-                scores = q[batch, head] @ k[batch, head].T / DEPTH**0.5
-                shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)
-                y[batch, head] = shares @ v[batch, head]
-            return y
-
-        with torch.inference_mode():
-            return np.asarray(self(x.float(), attend).cpu())
-
-    def dense(self, x: Any) -> dict[str, Callable[[], Any]]:
-        """Replays of the dense encoder, by the name of the attention that it uses."""
-        import torch
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.nn.functional import scaled_dot_product_attention as attention
-
-        works: dict[str, Callable[[], Any]] = {}
-        backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
-        for name, backend in backends.items():
-            with torch.inference_mode(), sdpa_kernel(backend):
-                with torch.cuda.stream(torch.cuda.Stream()):
-                    for _ in range(WARM_UP):
-                        self(x, attention)
-                torch.cuda.synchronize()
-                graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph):
-                    self(x, attention)
-            works[f"torch_fp16_{name}"] = graph.replay
-        return works
-
-
-def measured(case: Case, path: Path) -> dict[str, Any]:
-    """A row: error, times, and what the kernels of a case take."""
-    import torch
-
-    session, peer, feed = Session(path), Torch(case), case.feed()
-    x = torch.from_numpy(feed).cuda()
-    wanted = peer.masked(x)
-    (found,) = session.run(None, {"input": feed})
+def error_of(case: Case, session: Session, wanted: np.ndarray) -> float:
+    """The error over all elements as a share of the output; SystemExit where it is too large."""
+    (found,) = session.run(None, {"input": case.shape.feed()})
     error = float(np.sqrt(np.mean((found - wanted) ** 2) / np.mean(wanted**2)))
     if not error <= ALLOWED_ERROR[case.precision]:
         raise SystemExit(f"{case}: the root mean square of the error is {error:.3f} of the output")
-    works = peer.dense(x)
-    samples: dict[str, list[float]] = {"autoq": [], **{name: [] for name in works}}
+    return error
+
+
+def times_in_turn(
+    sessions: Mapping[Case, Session], works: Mapping[str, Callable[[], Any]]
+) -> dict[Any, float]:
+    """Microseconds of all cases of a shape and of torch, each the median over turns."""
+    samples: dict[Any, list[float]] = {name: [] for name in (*sessions, *works)}
     for _ in range(TURNS):
-        samples["autoq"].append(session.run_seconds(REPLAYS))
+        for case, session in sessions.items():
+            samples[case].append(session.run_seconds(REPLAYS))
         for name, work in works.items():
             samples[name].append(device_seconds(work))
-    times = {name: round(statistics.median(each) * 1e6, 1) for name, each in samples.items()}
-    kernels: dict[str, float] = {}
-    for item in session.profile():
-        kernels[item.call.workload] = kernels.get(item.call.workload, 0.0) + item.seconds * 1e6
-    largest = sorted(kernels.items(), key=lambda each: -each[1])[:6]
-    return {
-        "case": str(case), "autoq_us": times.pop("autoq"), "peers": times,
-        "error": round(error, 5), "kernels_us": {name: round(us, 1) for name, us in largest},
-        "date": str(datetime.date.today()), "commit": commit(),
-    }  # fmt: skip
+    return {name: round(statistics.median(each) * 1e6, 1) for name, each in samples.items()}
 
 
-def missing(known: list[Case], rows: list[dict[str, Any]]) -> Iterator[Case]:
-    """Cases that no row is of."""
-    held = {row["case"] for row in rows}
-    return (case for case in known if str(case) not in held)
+def kernels_of(session: Session) -> dict[str, float]:
+    """What the kernels that take longest take together, in microseconds."""
+    taken: dict[str, float] = {}
+    for item in session.profile(_PROFILES):
+        taken[item.call.workload] = taken.get(item.call.workload, 0.0) + item.seconds * 1e6
+    largest = sorted(taken.items(), key=lambda each: -each[1])[:_LARGEST_KERNELS]
+    return {name: round(us, 1) for name, us in largest}
+
+
+def measured(shape: Shape, cases: Sequence[Case], folder: Path) -> list[dict[str, Any]]:
+    """Rows of the cases of a shape: error, times, and what the kernels take."""
+    peer = Torch(shape)
+    sessions, errors = {}, {}
+    for _, of_mask in itertools.groupby(cases, key=lambda case: case.sparsity):
+        own = list(of_mask)
+        wanted = peer.masked(own[0].mask)
+        for case in own:
+            sessions[case] = Session(case.artifact(folder))
+            errors[case] = error_of(case, sessions[case], wanted)
+    works = peer.dense()
+    times = times_in_turn(sessions, works)
+    return [
+        {
+            "case": str(case), "autoq_us": times[case], "peers": {n: times[n] for n in works},
+            "error": round(errors[case], 5), "kernels_us": kernels_of(session),
+            "date": str(datetime.date.today()), "commit": commit(),
+        }
+        for case, session in sessions.items()
+    ]  # fmt: skip
+
+
+def measure_all(cases: Sequence[Case], options: argparse.Namespace) -> None:
+    """Add the rows of the cases that the output lacks, shape after shape."""
+    host = resolve("cuda")
+    require_device(host)
+    path = options.output
+    held = json.loads(path.read_text()) if path.exists() else {"cases": []}
+    rows, known = held["cases"], {row["case"] for row in held["cases"]}
+    missing = [case for case in cases if str(case) not in known]
+    heading = {"device": host.device, "driver": host.driver}
+    for shape, of_shape in itertools.groupby(missing, key=lambda case: case.shape):
+        start, own = time.perf_counter(), list(of_shape)
+        for case in own:
+            compile_case(case, "cuda", options.tuning_records, options.models)
+        rows += measured(shape, own, options.models)
+        path.write_text(json.dumps({**heading, "cases": rows}, indent=1) + "\n")
+        print(f"{shape}: {time.perf_counter() - start:.1f} s", flush=True)
+        for row in rows[-len(own) :]:
+            dense = min(row["peers"].values())
+            print(f"  {row['case']}: {row['autoq_us']:.0f} us, {dense / row['autoq_us']:.2f} "
+                  f"times torch's {dense:.0f}, error {row['error']}", flush=True)  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--precisions", default="attention8-8,attention16-8,attention8-4")
+    parser.add_argument("--precisions", default=",".join(PRECISIONS))
     parser.add_argument("--only", default="", help="words that a case's name has, parted by commas")
     parser.add_argument("--tuning-records", type=Path, action="append", default=[])
     parser.add_argument("--models", type=Path, default=Path("build/sparse_transformer"))
-    parser.add_argument("--compile-only", action="store_true", help="do what needs no GPU")
+    parser.add_argument("--compile-only", action="store_true", help="launch nothing on a GPU")
+    parser.add_argument("--target", default="cuda:sm_90a", help="of --compile-only")
+    parser.add_argument("--processes", type=int, default=2, help="of --compile-only")
+    parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     options.models.mkdir(parents=True, exist_ok=True)
     words = [word for word in options.only.split(",") if word]
     wanted = [
         case
-        for case in cases(options.precisions.split(","))
+        for case in grid(options.precisions.split(","))
         if all(word in str(case) for word in words)
     ]
-    host = resolve("cuda:sm_90a" if options.compile_only else "cuda")
     if options.compile_only:
-        for case in wanted:
-            compiled(case, host, options.tuning_records, options.models)
-            print(case, flush=True)
+        compile_all(wanted, options)
         return
-    require_device(host)
     if options.output is None:
         raise SystemExit("--output: name the JSON file")
-    heading = {"device": host.device, "driver": host.driver}
-    held = json.loads(options.output.read_text()) if options.output.exists() else {"cases": []}
-    rows = held["cases"]
-    for case in missing(wanted, rows):
-        row = measured(case, compiled(case, host, options.tuning_records, options.models))
-        rows.append(row)
-        options.output.write_text(json.dumps({**heading, "cases": rows}, indent=1) + "\n")
-        print(f"{case}: autoq {row['autoq_us']:.0f} us, {row['peers']}", flush=True)
+    if options.plot:
+        draw(json.loads(options.output.read_text()), options.plot)
+        return
+    measure_all(wanted, options)
 
 
 if __name__ == "__main__":

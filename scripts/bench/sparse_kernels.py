@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,8 @@ from autoq.tuning.provenance import Provenance
 _REFERENCE_THREADS = 4
 _BY_NAME = {template.name: template for template in TEMPLATES}
 
+JobsOf = Callable[[int, SparseCase], "Sequence[SparseJob]"]
+
 
 @dataclass(frozen=True)
 class SparseJob:
@@ -53,50 +55,50 @@ class SparseJob:
 
 @dataclass(frozen=True)
 class _Request:
-    """What a process prepares: a case, or a job of it."""
+    """What a process prepares: a case and its jobs."""
 
+    number: int
     case: SparseCase
-    job: SparseJob | None
-    path: Path
+    jobs_of: JobsOf
+    folder: Path
     target: Target
     store: Path
 
 
 def prepare(
-    cases: Sequence[SparseCase], jobs: Sequence[SparseJob], folder: Path, target: Target,
-    store: Path, processes: int,
-) -> list[str]:  # fmt: skip
-    """Write the folder; gives why configurations are left out, a line each."""
+    cases: Sequence[SparseCase], jobs_of: JobsOf, folder: Path, target: Target, store: Path,
+    processes: int,
+) -> Iterator[str]:  # fmt: skip
+    """Write the folder; gives why configurations are left out, a line each.
+
+    jobs_of(number, case): the configurations of a case, in a process of their own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    requests = [
-        _Request(case, None, folder / f"{i:04}.case", target, store) for i, case in enumerate(cases)
-    ]
-    requests += [
-        _Request(cases[job.case], job, folder / f"{job.case:04}-{i:05}.job", target, store)
-        for i, job in enumerate(jobs)
-    ]
+    requests = [_Request(i, case, jobs_of, folder, target, store) for i, case in enumerate(cases)]
     with ProcessPoolExecutor(processes) as pool:
-        return [line for line in pool.map(_prepare, requests) if line]
+        for lines in pool.map(_prepare, requests):
+            yield from lines
 
 
-def _prepare(request: _Request) -> str:
-    activations, constants = request.case.arrays()
-    workload, job = request.case.workload, request.job
-    if job is None:
-        expected = workload.reference_in_threads(activations, constants, _REFERENCE_THREADS)
-        content: Any = (
-            stored_activations(workload, activations), stored_outputs(workload, expected),
-        )  # fmt: skip
-    else:
+def _prepare(request: _Request) -> list[str]:
+    number, case, folder = request.number, request.case, request.folder
+    activations, constants = case.arrays()
+    workload, left_out = case.workload, []
+    for place, job in enumerate(request.jobs_of(number, case)):
         template = _BY_NAME[job.template]
         try:
             KernelStore(request.store).kernel(template, workload, job.config, request.target)
         except AutoqError as error:
-            return f"{request.case.name} {job.template} {job.config}: {error}"
+            left_out.append(f"{case.name} {job.template} {job.config}: {error}")
+            continue
         packed = template.constants(workload, job.config, constants)
         content = (job.template, plain_config(job.config), packed)
-    write_arrays(request.path, content)
-    return ""
+        write_arrays(folder / f"{number:04}-{place:03}.job", content)
+    expected = workload.reference_in_threads(activations, constants, _REFERENCE_THREADS)
+    arrays = stored_activations(workload, activations), stored_outputs(workload, expected)
+    uneven = variation(np.asarray(constants["pointers"]))
+    write_arrays(folder / f"{number:04}.case", (*arrays, uneven))
+    return left_out
 
 
 def measure(
@@ -108,7 +110,7 @@ def measure(
         at = folder / f"{number:04}.case"
         if not at.exists():
             continue
-        activations, expected = read_arrays(at)
+        activations, expected, uneven = read_arrays(at)
         bench = CudaBench(device, activations, expected)
         for path in sorted(folder.glob(f"{number:04}-*.job")):
             name, knobs, constants = read_arrays(path)
@@ -127,7 +129,7 @@ def measure(
             yield {
                 "case": case.name, "workload": str(case.workload), "sparsity": case.sparsity,
                 "template": name, "config": knobs, "us": us,
-                "failure": failure or None,
+                "failure": failure or None, "variation": round(uneven, 3),
             }  # fmt: skip
 
 
@@ -149,7 +151,7 @@ def records(
     ]  # fmt: skip
 
 
-def variation(case: SparseCase) -> float:
+def variation(pointers: np.ndarray) -> float:
     """Standard deviation of the rows' lengths by their mean."""
-    lengths = np.diff(case.arrays()[1]["pointers"])
+    lengths = np.diff(pointers)
     return float(lengths.std() / max(lengths.mean(), 1e-9))

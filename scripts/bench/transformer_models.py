@@ -2,7 +2,8 @@
 
 Models with bytes come from onnxruntime's quantize_static, in QDQ form, of every operator that it
 quantises. Those with weights of 4 bits are float16, their products MatMulNBits in groups of 32;
-those of the form float16 are so altogether.
+those of the form float16 are so altogether, and those of the form dynamic are quantize_dynamic's,
+whose activations are quantised as they come.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 import onnx
 from bench_cpu_models import onnxruntime_session
 from onnx import helper, numpy_helper
+from onnxruntime.quantization import quantize_dynamic
 
 from autoq import models
 from autoq.models.weight_only import to_float16, to_matmul_nbits
@@ -86,6 +88,10 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
             f"BERT-base N{batch} length {length} int8", "bert", _bert(batch, length),
             (batch, length),
         )  # fmt: skip
+    found["bert128_dynamic"] = Case(
+        f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
+        (batch, 128), "dynamic",
+    )  # fmt: skip
     for length in (16, 128):
         found[f"bert{length}_4bit"] = Case(
             f"BERT-base N1 length {length} f16, 4-bit weights", "bert", _bert(1, length),
@@ -109,6 +115,11 @@ def made(case: Case, name: str, folder: Path) -> Path:
         if not skeleton.exists():
             onnx.save(_without_weights(_quantised(case, folder / f"{name}.float32.onnx")), skeleton)
         onnx.save(_with_weights(onnx.load(skeleton)), unfinished)
+    elif case.form == "dynamic":
+        plain = folder / f"{name}.float32.onnx"
+        onnx.save(case.make(), plain)
+        quantize_dynamic(plain, unfinished)
+        plain.unlink()
     elif case.form == "float16":
         onnx.save(to_float16(case.make()), unfinished)
     else:

@@ -13,6 +13,7 @@ from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -58,10 +59,17 @@ CASES: list[Workload] = [
     FloatConv2d(2, 9, 8, 72, 40, 3, 3, (2, 2), (1, 0, 1, 1), residual=True, activation="relu",
                 residual_first=True),
     FloatConv2d(1, 7, 7, 8, 64, 2, 3, (1, 1), (0, 1, 1, 2), (2, 1), *["bfloat16"] * 2, bias=True),
+    FloatConv2d(2, 9, 8, 24, 24, 3, 3, (1, 1), (1, 1, 1, 1), bias=True, activation="silu",
+                groups=24),
+    FloatConv2d(1, 8, 9, 24, 36, 3, 2, (2, 1), (1, 0, 1, 1), (1, 2), residual=True, groups=3),
+    DynamicQuantize(5001),
+    BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),
     BatchedGemm(1, 33, 24, 49, 3, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
+    BatchedGemm(2, 45, 77, 64, 2, "int8", "uint8", "bmhk", "bnhk"),
+    BatchedGemm(1, 70, 96, 165, 2, *["bfloat16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("bfloat16")),
     Attention(1, 2, 33, 49, 32, q_order="blhd", v_order="blhd", mask_axes="bn"),
     Attention(2, 2, 19, 70, 36, *["uint8"] * 3, "int8", quantised_scores=True, y_order="blhd"),
     Attention(1, 2, 40, 100, 24, *["bfloat16"] * 3, "float32", mask_axes="hmn", constant_mask=True,
@@ -77,10 +85,13 @@ CASES: list[Workload] = [
     Spmm(33, 37, 9, 2, Structure(10, 1, 5),
          epilogue=Epilogue("float16", float_bias=True, activation="gelu")),
     Spmm(61, 65, 150, 8, Structure(224, 28, 80), "uint4", "int16", Epilogue("float32")),
+    Spmm(61, 65, 150, 4, Structure(224, 28, 80), "float16", "float16", Epilogue("float16")),
     Spmm(61, 72, 150, 8, Structure(224, 28, 80), "int16", "uint16", Epilogue("int8", "float32")),
     Spmm(19, 48, 1100, 8, Structure(640, 224, 512)),
     Spmm(150, 144, 150, 16, Structure(256, 56, 96), "uint8", epilogue=Epilogue("uint8", "int8")),
+    Spmm(33, 48, 8192, 16, Structure(512, 160, 320)),
     Spmm(300, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
+    Spmm(150, 144, 150, 32, Structure(256, 56, 96), "bfloat16", "bfloat16", Epilogue("float16")),
     Sddmm(61, 150, 64, 8, Structure(224, 28, 80)),
     Sddmm(61, 150, 200, 4, Structure(224, 28, 80), "uint8", "int8", "float16", 16),
     Sddmm(33, 40, 66, 2, Structure(96, 5, 16), "int16", "uint16", "float32", 8),
@@ -97,7 +108,7 @@ CASES: list[Workload] = [
     Gemm(70, 100, 150, sparsity=TILES),
     Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
     FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),
-    Gemm(144, 160, 160, sparsity=Sparsity("vectors", 16, 160, Structure(256, 56, 96))),
+    Gemm(144, 160, 160, sparsity=Sparsity("vectors", 32, 160, Structure(256, 56, 96))),
     Gemm(64, 128, 160, "uint8", epilogue=Epilogue("uint8"),
          sparsity=Sparsity("vectors", 8, 128, Structure(224, 28, 80))),
     SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),

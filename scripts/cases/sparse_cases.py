@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.generation import (
     RESNET50_SHAPES,
@@ -56,6 +58,7 @@ class SparseCase:
     scalars: tuple[int, int] | None = None
     seed: int = 0
     variation: float = VARIATION
+    value_bits: int | None = None
 
     def arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Random activations and constants."""
@@ -69,9 +72,13 @@ class SparseCase:
             constants |= {
                 "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
             }  # fmt: skip
+        if self.value_bits is not None:
+            values = constants["values"]
+            constants["values"] = values >> (8 * values.itemsize - self.value_bits)
         return activations, constants
 
 
+@functools.lru_cache(maxsize=128)
 def _dilated(
     shape: tuple[int, int], sparsity: float, vector: int, seed: int, variation: float,
     dtype: str = "int8",
@@ -81,24 +88,44 @@ def _dilated(
     return dilated(scalars, vector, rng, dtype)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Types of values and of the dense side, by the paper's name; value_bits as of a case."""
+
+    name: str
+    values: str
+    dense: str
+    value_bits: int | None = None
+
+
 PAIRS = (
-    ("int16", "int16"), ("int16", "int8"), ("int16", "int4"), ("int8", "int8"), ("int8", "int4"),
-    ("int4", "int4"),
+    Pair("L16-R16", "int16", "int16"), Pair("L16-R8", "int16", "int8"),
+    Pair("L16-R4", "int16", "int4"), Pair("L12-R4", "int16", "int4", 12),
+    Pair("L8-R8", "int8", "int8"), Pair("L8-R4", "int8", "int4"), Pair("L4-R4", "int4", "int4"),
+    Pair("f16", "float16", "float16"),
 )  # fmt: skip
-"""Types of values and of the dense side: those of the paper's figure 12, but for L12-R4."""
+"""Those of the paper's table IV, and floats."""
+
+
+def of_pair(workload: Spmm, pair: Pair) -> Spmm:
+    """A product of bytes in other types, with outputs of bytes or of floats."""
+    epilogue = Epilogue("float16") if pair.dense == "float16" else workload.epilogue
+    return replace(workload, weight_dtype=pair.values, in_dtype=pair.dense, epilogue=epilogue)
 
 
 def equal_rows(
-    m: int, k: int, n: int, sparsity: float, vector: int = 8, values: str = "int8"
+    m: int, k: int, n: int, sparsity: float, vector: int = 8, pair: Pair | None = None
 ) -> SparseCase:
     """A product whose vector rows have the same number of vectors, at random columns."""
     shape = (m // vector, k)
     matrix = _dilated(shape, sparsity, vector, 0, 0.0)
     structure = Structure.of(matrix.lengths)
-    workload = Spmm(m, n, k, vector, structure, weight_dtype=values)
-    name = f"{m}x{k}x{n} v{vector} {sparsity}"
-    name += "" if values == "int8" else f" {values}"
-    return SparseCase(name, workload, sparsity, shape, variation=0.0)
+    workload = Spmm(m, n, k, vector, structure)
+    name, bits = f"{m}x{k}x{n} v{vector} {sparsity}", None
+    if pair is not None:
+        workload = of_pair(workload, pair)
+        name, bits = f"{name} {pair.name}", pair.value_bits
+    return SparseCase(name, workload, sparsity, shape, variation=0.0, value_bits=bits)
 
 
 def table_cases() -> list[SparseCase]:
@@ -106,38 +133,60 @@ def table_cases() -> list[SparseCase]:
     large, small = (4096, 4096, 4096), ((2048, 1024, 256), (512, 4608, 256), (2048, 2048, 512))
     return [
         *(equal_rows(*large, sparsity) for sparsity in (0.7, 0.9, 0.98)),
-        equal_rows(*large, 0.9, values="int16"),
+        equal_rows(*large, 0.9, 8, PAIRS[1]),
         *(equal_rows(*shape, 0.9) for shape in small),
         equal_rows(*large, 0.9, 2),
         *(equal_rows(*large, sparsity, 128) for sparsity in (0.5, 0.75, 0.9)),
         *(equal_rows(*large, 0.75, vector) for vector in (16, 32, 64)),
+        *(equal_rows(*large, sparsity, 8, PAIRS[-1]) for sparsity in (0.9, 0.98)),
+        *(equal_rows(*large, sparsity, 128, PAIRS[-1]) for sparsity in (0.5, 0.75, 0.9)),
+    ]
+
+
+def pair_cases() -> list[SparseCase]:
+    """Every pair of types, by shape and by length of vectors."""
+    large, middle = (4096, 4096, 4096), (2048, 2048, 512)
+    shapes = (
+        (middle, 8), ((2048, 1024, 256), 8), ((512, 4608, 256), 8), (middle, 4), (middle, 2),
+        (large, 8), (large, 2),
+    )  # fmt: skip
+    return [
+        equal_rows(*shape, 0.9, vector, pair)
+        for (shape, vector), pair in itertools.product(shapes, PAIRS)
     ]
 
 
 def layer_cases() -> list[SparseCase]:
     """The layer of the paper's figures 11 and 12, in every pair of types."""
     cases = []
-    for sparsity, vector in itertools.product((0.7, 0.9), (2, 8)):
-        for values, dense in PAIRS:
-            plain = product(256, 2304, 512, sparsity, vector)
-            workload = replace(plain, weight_dtype=values, in_dtype=dense)
-            name = f"256x2304x512 v{vector} {sparsity} {values} x {dense}"
-            cases.append(SparseCase(name, workload, sparsity))
+    for sparsity, vector, pair in itertools.product((0.7, 0.9, 0.98), (2, 8), PAIRS):
+        plain = product(256, 2304, 512, sparsity, vector)
+        workload = of_pair(plain, pair)
+        name = f"256x2304x512 v{vector} {sparsity} {pair.name}"
+        cases.append(SparseCase(name, workload, sparsity, value_bits=pair.value_bits))
     return cases
 
 
-def collection_cases(n: int = 256, vector: int = 8) -> list[SparseCase]:
+COLLECTION_COLUMNS = (128, 256, 512)
+"""Of the dense side."""
+
+
+def collection_cases(vector: int = 8) -> list[SparseCase]:
     """96 matrices of pruned layers' shapes, 16 of each sparsity, with uneven rows."""
     shapes = list(dict.fromkeys((*TRANSFORMER_SHAPES, *RESNET50_SHAPES[::-1])))[:16]
     cases = []
     for seed, (shape, sparsity) in enumerate(itertools.product(shapes, SPARSITIES)):
         matrix = _dilated(shape, sparsity, vector, seed, VARIATION)
         structure = Structure.of(matrix.lengths)
-        workload = Spmm(matrix.rows, n, matrix.columns, vector, structure)
-        name = f"{shape[0]}x{shape[1]} dilated by {vector}, n {n}, {sparsity}"
-        cases.append(SparseCase(name, workload, sparsity, shape, seed))
+        for n in COLLECTION_COLUMNS:
+            workload = Spmm(matrix.rows, n, matrix.columns, vector, structure)
+            name = f"{shape[0]}x{shape[1]} dilated by {vector}, n {n}, {sparsity}"
+            cases.append(SparseCase(name, workload, sparsity, shape, seed))
     return cases
 
 
-SETS = {"table": table_cases, "layer": layer_cases, "collection": collection_cases}
+SETS = {
+    "table": table_cases, "layer": layer_cases, "pairs": pair_cases,
+    "collection": collection_cases,
+}  # fmt: skip
 """Cases by the name of what they are measured for."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import element
 from autoq.templates.epilogue import (
     SCALAR_NAMES,
     Epilogue,
@@ -21,6 +20,15 @@ from autoq.templates.epilogue import (
 )
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.spmm_dtypes import (
+    FLOATS,
+    ZERO_POINTS,
+    deviation,
+    require_factors,
+    require_floats,
+    value_range,
+)
+from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import bounds, random_inputs
 from autoq.templates.sparse.generation import matrix_of_lengths
 from autoq.templates.sparse.vector_matrix import VectorMatrix
@@ -36,31 +44,17 @@ SHORT_VECTORS = (2, 4, 8)
 VECTORS = (*SHORT_VECTORS, 16, 32, 64, 128)
 """Rows of a vector."""
 
-_INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
 _MOST_SUM = (1 << 31) - 1
 _EPILOGUE_CONSTANTS = ("bias", "scale", "scalars", "float_bias")
-_ZERO_POINTS = {"int4": -3, "uint4": 6, "int8": -11, "uint8": 119, "int16": -211, "uint16": 30119}
-
-
-def _range(dtype: str) -> tuple[int, int]:
-    """Least and most of an integer."""
-    found = element(dtype).range
-    assert found is not None
-    return found
-
-
-def _deviation(dtype: str) -> float:
-    """Standard deviation of uniform integers."""
-    least, most = _range(dtype)
-    return (most - least) / math.sqrt(12)
 
 
 @dataclass(frozen=True)
 class Spmm(Workload, operator="spmm"):
     """Sparse a [m, k] in vectors of `vector` rows times b [k, n], then an epilogue over y [m, n].
 
-    in_dtype: of b, weight_dtype: of a's values, integers of 4, 8 or 16 bits. structure: the class
-    of a, by its vectors. Inputs: b, then the residual [m, n] where the epilogue has one.
+    in_dtype: of b, weight_dtype: of a's values, integers of 4, 8 or 16 bits, or one 16-bit float
+    type. structure: the class of a, by its vectors. Inputs: b, then the residual [m, n] where the
+    epilogue has one.
 
     The constants are those of `VectorMatrix`: `values` [vectors, vector], `columns` (int32) and
     `pointers` (int32 [vector rows + 1]); `bias` (int32 [m]), `scale` (float32 [m], unused for an
@@ -68,9 +62,10 @@ class Spmm(Workload, operator="spmm"):
     `float_bias` (float32 [m], where the epilogue has one). The epilogue's channels are the rows of
     y: each has its scale and its bias.
 
-    Sums of values * (b - b_zero_point) are exact: those of 16 bits have 64, unless y is int32.
-    Raises InputError for extents, dtypes and epilogues that are none of these, and for rows so long
-    that a sum may not fit.
+    Sums of values * (b - b_zero_point) are exact: those of 16 bits have 64, unless y is int32. Of
+    floats sums and bias are float32, there is no zero point, and y has floats: where b is infinite
+    or NaN any element of its column may be NaN. Raises InputError for extents, dtypes and epilogues
+    that are none of these, and for rows so long that a sum may not fit.
     """
 
     m: int
@@ -88,10 +83,10 @@ class Spmm(Workload, operator="spmm"):
         if self.vector not in VECTORS:
             known = ", ".join(map(str, VECTORS))
             raise InputError(f"vectors of {self.vector} rows: choose one of {known}")
-        for name in ("in_dtype", "weight_dtype"):
-            if getattr(self, name) not in _INTEGERS:
-                raise InputError(f"{name} {getattr(self, name)!r}: one of {', '.join(_INTEGERS)}")
         epilogue, out = self.epilogue, self.epilogue.out_dtype
+        require_factors(self.in_dtype, self.weight_dtype)
+        if self.floating:
+            require_floats(out, epilogue.residual_dtype or out)
         if epilogue.table or epilogue.concatenates or epilogue.row_scale or epilogue.scale_group:
             raise InputError(
                 "sparse products end in no table, no concatenation, no row scales and no groups "
@@ -99,7 +94,7 @@ class Spmm(Workload, operator="spmm"):
             )
         if is_four_bit(out) or is_four_bit(epilogue.residual_dtype or out):
             raise InputError("sparse products have neither outputs nor residuals of 4 bits")
-        if self.longest > self.longest_sum:
+        if not self.floating and self.longest > self.longest_sum:
             raise InputError(
                 f"rows of up to {self.longest} vectors: sums of at most {self.longest_sum} "
                 f"products of {self.weight_dtype} and {self.in_dtype} fit"
@@ -129,6 +124,11 @@ class Spmm(Workload, operator="spmm"):
         return dataclasses.replace(self, vector=most, structure=parts)
 
     @property
+    def floating(self) -> bool:
+        """Whether the factors are floats."""
+        return self.in_dtype in FLOATS
+
+    @property
     def wide(self) -> bool:
         """Whether sums have 64 bits, each of their digits' sums 32."""
         sixteen = {self.in_dtype, self.weight_dtype} & {"int16", "uint16"}
@@ -139,7 +139,9 @@ class Spmm(Workload, operator="spmm"):
         """Products whose sum fits, whatever they are and whatever the zero point is."""
         if self.wide:  # two products of digits may share a sum
             return _MOST_SUM // (2 * 255 * 255)
-        (low, high), (least, most) = (_range(one) for one in (self.weight_dtype, self.in_dtype))
+        (low, high), (least, most) = (
+            value_range(one) for one in (self.weight_dtype, self.in_dtype)
+        )
         return _MOST_SUM // (max(-low, high) * (most - least))
 
     @property
@@ -163,11 +165,12 @@ class Spmm(Workload, operator="spmm"):
             TensorSpec("values", (blocks, self.vector), self.weight_dtype, at_most=True),
             TensorSpec("columns", (blocks,), "int32", at_most=True),
             TensorSpec("pointers", (self.vector_rows + 1,), "int32"),
-            TensorSpec("bias", rows, "int32"),
+            TensorSpec("bias", rows, "float32" if self.floating else "int32"),
             TensorSpec("scale", rows, "float32", optional=self.epilogue.out_dtype == "int32"),
             TensorSpec("scalars", (len(SCALAR_NAMES),), "float32"),
-            TensorSpec("b_zero_point", (), "int32", optional=True),
         ]
+        if not self.floating:
+            specs.append(TensorSpec("b_zero_point", (), "int32", optional=True))
         if self.epilogue.float_bias:
             specs.append(TensorSpec("float_bias", rows, "float32"))
         return tuple(specs)
@@ -182,7 +185,14 @@ class Spmm(Workload, operator="spmm"):
         return super().bytes + sum(spec.bytes for spec in self.constants[:3])
 
     def tolerance(self, target: Target) -> Tolerance:
-        """On the CPU integers with a fused residual may be one step off, as of other products."""
+        """On the CPU integers with a fused residual may be one step off, as of other products.
+
+        Of floats sums may differ, by a share of what their row of y is in the mean, and what they
+        are rounded to.
+        """
+        if self.floating:
+            unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(self.epilogue.out_dtype, 0.0)
+            return Tolerance(relative=max(lost_share(self.longest), 2 * unit), rows=True)
         fused = target.kind == "cpu" and self.epilogue.residual_dtype is not None
         return Tolerance(steps=1 if fused and self.epilogue.out_dtype != "int32" else 0)
 
@@ -201,13 +211,13 @@ class Spmm(Workload, operator="spmm"):
         found = Structure.of(self.matrix(constants).lengths)
         if found.blocks > self.structure.blocks or found.longest_row > self.structure.longest_row:
             raise InputError(f"{self}: the matrix is of {found}, not of {self.structure}")
-        low, high = _range(self.weight_dtype)
+        low, high = value_range(self.weight_dtype)
         values = np.asarray(constants["values"])
         if values.min(initial=0) < low or values.max(initial=0) > high:
             raise InputError(
                 f"{self}: values lie outside {low} to {high}, those of {self.weight_dtype}"
             )
-        for name in ("scale", "float_bias"):
+        for name in ("scale", "float_bias", *(("values", "bias") if self.floating else ())):
             if name in constants and not np.isfinite(constants[name]).all():
                 raise InputError(f"{self}: {name} has NaN or infinite values")
 
@@ -217,7 +227,7 @@ class Spmm(Workload, operator="spmm"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        if {self.in_dtype, self.weight_dtype} & {"int16", "uint16"}:
+        if self.floating or {self.in_dtype, self.weight_dtype} & {"int16", "uint16"}:
             return (self._from_wide_sums(activations, constants),)
         product = Gemm(self.n, self.m, self.k, self.in_dtype, self.weight_dtype, self.epilogue)
         weight = self.matrix(constants).to_dense()
@@ -230,12 +240,13 @@ class Spmm(Workload, operator="spmm"):
     def _from_wide_sums(
         self, activations: Sequence[np.ndarray], constants: Constants
     ) -> np.ndarray:
-        """The output of values or activations of 16 bits, whose sums float64 holds exactly."""
+        """The output of values or activations of 16 bits: float64 holds sums of integers."""
         b = activations[0].astype(np.float64) - int(constants.get("b_zero_point", 0))
         sums = self.matrix(constants).to_dense().astype(np.float64) @ b
+        kind = np.float32 if self.floating else np.int64
         residual = activations[1].T if len(activations) > 1 else None
         y = apply_epilogue(
-            self.epilogue, sums.T.astype(np.int64), np.asarray(constants["bias"]),
+            self.epilogue, sums.T.astype(kind), np.asarray(constants["bias"]),
             constants.get("scale"), np.asarray(constants["scalars"]), residual,
             terms=FloatTerms(None, constants.get("float_bias")),
         )  # fmt: skip
@@ -246,7 +257,7 @@ class Spmm(Workload, operator="spmm"):
         lengths = self.structure.random_lengths(rng, self.vector_rows, self.k)
         shape = (self.m, self.k)
         matrix = matrix_of_lengths(rng, shape, self.vector, lengths, self.weight_dtype)
-        spread = _deviation(self.in_dtype) * _deviation(self.weight_dtype)
+        spread = deviation(self.in_dtype) * deviation(self.weight_dtype)
         spread *= math.sqrt(max(1, self.structure.mean_row))
         most_bias = min(int(spread), 1 << 28)
         step = 1 if epilogue.activation == "none" else 1 / 32
@@ -257,7 +268,7 @@ class Spmm(Workload, operator="spmm"):
             "values": matrix.values,
             "columns": matrix.indices,
             "pointers": matrix.pointers,
-            "bias": rng.integers(-most_bias, most_bias + 1, self.m, np.int32),
+            "bias": self._random_bias(rng, most_bias),
             "scale": (rng.uniform(40, 90, self.m) * step / spread).astype(np.float32),
             "scalars": pack_scalars(
                 accumulator_low=-125, accumulator_high=122, accumulator_scale=0.613739,
@@ -265,12 +276,19 @@ class Spmm(Workload, operator="spmm"):
                 residual_zero_point=-9.0 if epilogue.residual_dtype == "int8" else 9.0,
                 low=low, high=high, zero_point=zero_point,
             ),
-            "b_zero_point": _ZERO_POINTS[self.in_dtype],
         }  # fmt: skip
+        if not self.floating:
+            constants["b_zero_point"] = ZERO_POINTS[self.in_dtype]
         if epilogue.float_bias:
             constants["float_bias"] = rng.uniform(-40 * step, 40 * step, self.m).astype(np.float32)
         return random_inputs(rng, self.inputs), constants
 
+    def _random_bias(self, rng: np.random.Generator, most: int) -> np.ndarray:
+        if self.floating:
+            return rng.uniform(-most, most, self.m).astype(np.float32)
+        return rng.integers(-most, most + 1, self.m, np.int32)
+
     def __str__(self) -> str:
         share = 1 - self.structure.blocks / (self.vector_rows * self.k)
-        return f"spmm {self.m}x{self.n}x{self.k} v{self.vector} {max(0.0, share):.3f} sparse"
+        of = f" {self.in_dtype}" if self.floating else ""
+        return f"spmm {self.m}x{self.n}x{self.k} v{self.vector} {max(0.0, share):.3f} sparse{of}"

@@ -151,9 +151,20 @@ def from_dense(array: np.ndarray, vector: int, mask: np.ndarray | None = None) -
     if array.ndim != 2 or (mask is not None and mask.shape != array.shape):
         shapes = [list(item.shape) for item in (array, mask) if item is not None]
         raise InputError(f"a matrix, and a mask, of {shapes}: both have the same two axes")
+    if vector < 1:
+        raise InputError(f"vectors of {vector} rows: choose 1 or more")
     kept = array != 0 if mask is None else mask.astype(bool)
-    rows, columns = np.nonzero(kept)
-    return from_entries((array.shape[0], array.shape[1]), vector, rows, columns, array[kept])
+    height, width = array.shape
+    groups = -(-height // vector)
+    whole = np.zeros((groups * vector, width), array.dtype)
+    np.copyto(whole[:height], array, where=kept)
+    touched = np.zeros((groups * vector, width), bool)
+    touched[:height] = kept
+    group, columns = np.nonzero(touched.reshape(groups, vector, width).any(axis=1))
+    values = whole.reshape(groups, vector, width)[group, :, columns]
+    lengths = np.bincount(group, minlength=groups)
+    pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return VectorMatrix(height, width, vector, pointers, columns.astype(np.int32), values)
 
 
 def regrouped(matrix: VectorMatrix, vector: int) -> VectorMatrix:

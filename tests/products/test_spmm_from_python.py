@@ -37,6 +37,18 @@ def test_sums_are_exact_for_every_kind_of_matrix(a: Any) -> None:
         np.testing.assert_array_equal(y, SUMS[: y.shape[0]])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_floats_have_sums_of_float32(dtype: str) -> None:
+    a, b = A.astype(dtype), (B / 64).astype(dtype)
+    bias, scale = np.arange(27, dtype=np.float32), RNG.uniform(0.1, 1, 27).astype(np.float32)
+    sums = A.astype(np.float32) @ b.astype(np.float32)
+    y = autoq.spmm(a, b, target="cpu")
+    assert str(y.dtype) == dtype
+    np.testing.assert_array_equal(y, sums.astype(dtype))
+    y = autoq.spmm(a, b, target="cpu", bias=bias, scale=scale, out_dtype="float32")
+    np.testing.assert_array_equal(y, (sums + bias[:, None]) * scale[:, None])
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_an_operator_is_tuned_and_its_outputs_are_quantised(tmp_path) -> None:
     scale, bias = RNG.uniform(1e-3, 2e-3, 27), RNG.integers(-99, 99, 27)
@@ -59,6 +71,11 @@ def test_an_operator_is_tuned_and_its_outputs_are_quantised(tmp_path) -> None:
     ("arguments", "complaint"),
     [
         ({"a": A.astype(np.float32)}, "holds float32; quantise it to int8 first"),
+        ({"b": B.astype(np.float16)}, "holds int8 and b float16: convert one of them"),
+        (
+            {"a": A.astype(np.float16), "b": B.astype(np.float16), "out_dtype": "int8"},
+            "out_dtype 'int8' of a product of floats: one of float16",
+        ),
         ({"a": A.astype(np.int32) * 1000}, "8 or 16 bits are expected"),
         ({"a": A.astype(np.int16) * 4}, "no kernel for cpu"),
         ({"b": B.astype(np.int32)}, "in_dtype 'int32': one of int4"),

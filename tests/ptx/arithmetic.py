@@ -51,7 +51,7 @@ def _arithmetic(name: str) -> Rule:
         kind, flags = parts[-1], parts[:-1]
         if kind in FLOATS:
             # Approximations are more exact here; `rn` is how everything rounds.
-            _only(flags, "rn", "approx", "full", "sat", "relu", "ftz", "rm", "rp", "rz")
+            _only(flags, "rn", "approx", "full", "sat", "relu", "ftz", "rm", "rp", "rz", "NaN")
             kept = [flag for flag in flags if flag not in ("rn", "approx", "full")]
             handler = ".".join([name, *kept])
             return _alike(asm, f"{handler}.{kind}", kind, ops)

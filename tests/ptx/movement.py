@@ -13,7 +13,7 @@ _SPACES = {
 }  # fmt: skip
 # How long caches keep a line, and the order among threads, of which the emulator has one.
 _IGNORED = re.compile(
-    r"nc|ca|cg|cs|lu|cv|wb|wt|weak|relaxed|acquire|release|volatile|cta|cluster|gpu|sys|"
+    r"nc|ca|cg|cs|lu|cv|wb|wt|weak|relaxed|acquire|release|acq_rel|volatile|cta|cluster|gpu|sys|"
     r"L[12]::\w+|"
 )
 ELEMENTS = ("s4", "u4", "s8", "u8", "f16", "bf16", "e4m3")

@@ -174,6 +174,8 @@ CASES = [
     Case("div.rn.f32 D, A, B;", ("f32",) * 3, lambda a, b: a / b),
     Case("sqrt.rn.f32 D, A;", ("f32",) * 2, np.sqrt),
     Case("min.f32 D, A, B;", ("f32",) * 3, np.fmin),
+    Case("max.NaN.f16 D, A, B;", ("f16",) * 3, np.maximum),
+    Case("min.NaN.f32 D, A, B;", ("f32",) * 3, np.minimum),
     Case("ex2.approx.f32 D, A;", ("f32",) * 2, lambda a: np.exp2(a.astype(np.float64)), 2e-7),
     Case("add.rn.f16 D, A, B;", ("f16",) * 3, lambda a, b: a + b),
     Case("mul.rn.f16 D, A, B;", ("f16",) * 3, lambda a, b: a * b),

@@ -45,6 +45,23 @@ def test_digits_of_sixteen_bits_have_longer_sums_unless_they_end_in_int32() -> N
         replace(wide, epilogue=Epilogue("int32"))
 
 
+def test_sums_of_floats_have_float_bias_and_no_zero_point() -> None:
+    epilogue = Epilogue("float16", "float16", activation="relu")
+    floats = replace(WORKLOAD, in_dtype="float16", weight_dtype="float16", epilogue=epilogue)
+    (b, residual), constants = floats.random_case(np.random.default_rng(3))
+    assert "b_zero_point" not in constants and constants["bias"].dtype == np.float32
+    floats.check_constants(constants)
+    sums = floats.matrix(constants).to_dense().astype(np.float64) @ b.astype(np.float64)
+    terms = [constants[name] for name in ("bias", "scale", "scalars")]
+    expected = apply_epilogue(epilogue, sums.T.astype(np.float32), *terms, residual.T).T
+    np.testing.assert_array_equal(floats.reference((b, residual), constants)[0], expected)
+    for name in ("values", "bias"):
+        wrong = {**constants, name: constants[name].copy()}
+        wrong[name].flat[0] = np.inf
+        with pytest.raises(InputError, match="NaN or infinite values"):
+            floats.check_constants(wrong)
+
+
 def test_specs_say_what_the_random_case_is() -> None:
     activations, constants = WORKLOAD.random_case(np.random.default_rng(2))
     assert [spec.shape for spec in WORKLOAD.inputs] == [array.shape for array in activations]
@@ -58,6 +75,19 @@ def test_specs_say_what_the_random_case_is() -> None:
     [
         ({"vector": 3}, "vectors of 3 rows: choose one of 2, 4, 8, 16, 32, 64, 128"),
         ({"in_dtype": "float16"}, "in_dtype 'float16': one of int4"),
+        ({"in_dtype": "float16", "weight_dtype": "bfloat16"}, "or float16 or bfloat16 for both"),
+        (
+            {"in_dtype": "float16", "weight_dtype": "float16"},
+            "out_dtype 'uint8' of a product of floats: one of float16, bfloat16, float32",
+        ),
+        (
+            {
+                "in_dtype": "float16",
+                "weight_dtype": "float16",
+                "epilogue": Epilogue("float16", "int8"),
+            },
+            "residual_dtype 'int8' of a product of floats",
+        ),
         ({"n": 0}, "extents are at least 1"),
         ({"epilogue": Epilogue("int8", table=True)}, "no table"),
         ({"epilogue": Epilogue("int4")}, "4 bits"),

@@ -21,10 +21,18 @@ _MOST_ELEMENTS = 1 << 31
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Sparse products of bytes, with values of 4 bits too, whose arrays have int32 indices."""
+    """Sparse products of bytes, with values of 4 bits too, and of floats; int32 indices suffice.
+
+    Conversions of float16 came with AVX2.
+    """
     if not isinstance(workload, Spmm) or target.kind != "cpu":
         return False
-    if workload.in_dtype not in _BYTES or workload.weight_dtype in ("int16", "uint16"):
+    if workload.floating:
+        epilogue = workload.epilogue
+        dtypes = (workload.in_dtype, epilogue.out_dtype, epilogue.residual_dtype)
+        if "float16" in dtypes and not target.avx2:
+            return False
+    elif workload.in_dtype not in _BYTES or workload.weight_dtype in ("int16", "uint16"):
         return False
     return max(workload.k, workload.m) * workload.n < _MOST_ELEMENTS
 

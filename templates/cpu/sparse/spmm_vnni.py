@@ -20,9 +20,15 @@ _LANES, _REGISTERS = 16, 32
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Sparse products at least 16 columns wide, on a CPU with AVX512-VNNI."""
+    """Sparse products of bytes at least 16 columns wide, on a CPU with AVX512-VNNI."""
     has_vnni = target.vnni and target.avx512
-    return has_vnni and spmm_direct.matches(workload, target) and workload.n >= _LANES
+    return (
+        has_vnni
+        and isinstance(workload, Spmm)
+        and not workload.floating
+        and spmm_direct.matches(workload, target)
+        and workload.n >= _LANES
+    )
 
 
 def space(workload: Spmm, target: Target) -> Space[SparseCpuConfig]:

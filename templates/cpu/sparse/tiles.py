@@ -15,6 +15,7 @@ import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.cpu.floats import widened
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.vector import cast, load, loop, splat, store
 from autoq.templates.epilogue import SCALAR_NAMES
@@ -62,6 +63,11 @@ class SparseTiling:
         return max(1, min(rows * -(-workload.longest // self.depth), filled))
 
     @property
+    def sum_dtype(self) -> str:
+        """Of sums, and of the factors that are added up in them."""
+        return "float32" if self.workload.floating else "int32"
+
+    @property
     def flips(self) -> bool:
         """Whether the sign bits of b are changed: its sign must not be that of the values."""
         return self.depth == QUAD and self.signed == (self.workload.in_dtype == "int8")
@@ -85,7 +91,7 @@ class SparseTiling:
             TensorSpec("values", (self.steps, workload.vector), kind),
             TensorSpec("columns", (self.steps, self.depth), "int32"),
             TensorSpec("starts", (workload.vector_rows + 1,), "int32"),
-            TensorSpec("bias", rows, "int32"),
+            TensorSpec("bias", rows, self.sum_dtype),
             *((TensorSpec("scale", rows, "float32"),) if scaled else ()),
             TensorSpec("scalars", (len(SCALAR_NAMES),), "float32"),
             *((TensorSpec("float_bias", rows, "float32"),) if epilogue.float_bias else ()),
@@ -94,10 +100,12 @@ class SparseTiling:
     def pack(self, matrix: VectorMatrix, constants: Constants) -> tuple[np.ndarray, ...]:
         """Values and columns of the steps, the first step of each vector row, the epilogue's."""
         values, columns, starts = self._in_steps(matrix)
-        zero_point = int(constants.get("b_zero_point", 0))
-        if self.flips:
-            zero_point += 128 if self.workload.in_dtype == "int8" else -128
-        bias = np.asarray(constants["bias"]) - zero_point * matrix.row_sums()
+        bias = np.asarray(constants["bias"])
+        if not self.workload.floating:
+            zero_point = int(constants.get("b_zero_point", 0))
+            if self.flips:
+                zero_point += 128 if self.workload.in_dtype == "int8" else -128
+            bias = bias - zero_point * matrix.row_sums()
         given = {**constants, "values": values, "columns": columns, "starts": starts, "bias": bias}
         return tuple(np.ascontiguousarray(given[spec.name], spec.dtype) for spec in self.specs())
 
@@ -163,11 +171,12 @@ def _emit_steps(
 ) -> list[list[Buffer]]:
     """The sums of a vector row by row and vector of columns."""
     workload, lanes = tiling.workload, tiling.lanes
-    height, kind = workload.vector, "int32"
+    height, kind = workload.vector, tiling.sum_dtype
+    zero = T.float32(0) if workload.floating else T.int32(0)
     sums = [[T.alloc_buffer((lanes,), kind) for _ in panel.starts] for _ in range(height)]
     for registers in sums:
         for register in registers:
-            store(register, 0, splat(T.int32(0), lanes), lanes)
+            store(register, 0, splat(zero, lanes), lanes)
     begin = T.bind(buffers["starts"][row])
     count = T.bind(buffers["starts"][row + 1] - begin)
     with T.serial(0, count) as index:
@@ -181,17 +190,24 @@ def _emit_steps(
             for start in panel.starts
         ]
         for r in range(height):
-            value = T.bind(splat(cast(buffers["values"][step * height + r], kind, 1), lanes))
+            value = T.bind(splat(_factor(tiling, buffers["values"][step * height + r], 1), lanes))
             for register, columns in zip(sums[r], gathered, strict=True):
                 store(register, 0, _added(tiling, load(register, 0, lanes), columns, value), lanes)
     return sums
+
+
+def _factor(tiling: SparseTiling, value: Expr, lanes: int) -> Expr:
+    """A value of either side as it is multiplied."""
+    if tiling.workload.floating:
+        return widened(value, tiling.workload.in_dtype, lanes)
+    return cast(value, "int32", lanes)
 
 
 def _gathered(tiling: SparseTiling, b: Buffer, places: list[Expr]) -> Expr:
     """Columns of the rows of b that start at some places, one lane each."""
     lanes = tiling.lanes
     if tiling.depth == 1:
-        return cast(load(b, places[0], lanes), "int32", lanes)
+        return _factor(tiling, load(b, places[0], lanes), lanes)
     words = [
         T.cast(T.reinterpret(f"uint8x{lanes}", load(b, place, lanes)), f"int32x{lanes}")
         for place in places
@@ -225,7 +241,7 @@ def _emit_outputs(
     """
     workload, lanes, vectors = tiling.workload, tiling.lanes, tiling.vectors
     registers, scalars = work
-    sums = T.alloc_buffer((workload.vector * vectors * lanes,), "int32")
+    sums = T.alloc_buffer((workload.vector * vectors * lanes,), tiling.sum_dtype)
     for r, of_row in enumerate(registers):
         for v, register in enumerate(of_row):
             store(sums, (r * vectors + v) * lanes, load(register, 0, lanes), lanes)

@@ -104,13 +104,20 @@ class PanelTiling:
 
     @property
     def planes(self) -> int:
-        """Sums of an output: one for each place that products of digits have."""
+        """Sums of an output: one for each place that products of digits have, one of floats."""
+        if self.workload.floating:
+            return 1
         return self.left_digits + self.right_digits - 1
 
     @property
     def finished_columns(self) -> int:
         """Columns of y that a warp finishes together."""
         return self.config.columns
+
+    @property
+    def neighbours(self) -> int:
+        """Columns of a lane that are neighbours in y."""
+        return self.config.columns // 8
 
     @property
     def row_bytes(self) -> int:
@@ -158,7 +165,7 @@ class PanelTiling:
             2 * own * self.planes
             + ahead
             + _OTHER_REGISTERS
-            + (8 if self.config.staged else 3 * own * self.right_digits)
+            + (8 if self.config.staged else 3 * own) * self.right_digits
         )
 
     def resident(self, target: Target) -> int:

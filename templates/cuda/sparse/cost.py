@@ -25,6 +25,10 @@ _STEP_CLOCKS, _READ_CLOCKS = 220.0, 1000.0
 """Of a warp from one step to the next in shared memory, and from the L2 to its registers."""
 _GROUP_CLOCKS = 250.0
 _START_CLOCKS = 2500.0
+_PANEL_CLOCKS = 1500.0
+"""Until the first pieces of a panel are there, and behind it all warps."""
+_UNSTAGED_BYTES, _UNSTAGED_TURNS = 1.5, 2.0
+"""Of a gathered byte: from the L2, of which an L1 holds some, and of shared memory's way."""
 _OVERLAP = 0.15
 """Of what is hidden behind something slower, what is paid for all the same."""
 _PLACE_BYTES, _VALUE_BYTES = 64, 256
@@ -49,13 +53,14 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     bytes_read = steps * (_PLACE_BYTES + _VALUE_BYTES * tiling.left_digits) + panel
     moved = gathered + steps * (_DELIVERED_BYTES * tiling.left_digits) + tiling.panel_bytes
     if not config.staged:
-        bytes_read += 1.5 * gathered
-        moved *= 2
+        bytes_read += _UNSTAGED_BYTES * gathered
+        moved *= _UNSTAGED_TURNS
     step = _STEP_CLOCKS if config.staged else _READ_CLOCKS
     latency = steps / config.warps * max(step, _READ_CLOCKS / config.prefetch)
     latency += groups / config.warps * _GROUP_CLOCKS
     busy = max(issue / _ISSUES_A_CLOCK, bytes_read / _L2_BYTES_A_CLOCK, moved / _SMEM_BYTES_A_CLOCK)
     filling = panel / _L2_BYTES_A_CLOCK + (tiling.panel_bytes - panel) / _SMEM_BYTES_A_CLOCK
+    filling += _PANEL_CLOCKS * config.staged
     lesser, greater = sorted((here * busy, latency))
     clocks = _START_CLOCKS + waves * (greater + _OVERLAP * lesser + here * filling)
     return max(clocks / _CLOCK, workload.bytes / target.memory_rate)

@@ -41,6 +41,8 @@ class Finished(Protocol):
     @property
     def finished_columns(self) -> int: ...
     @property
+    def neighbours(self) -> int: ...
+    @property
     def left_digits(self) -> int: ...
     @property
     def right_digits(self) -> int: ...
@@ -61,26 +63,32 @@ def device_functions(
 ) -> DeviceNamespace:
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
-    source follows what all kernels share and defines multiply_sparse; constants are its own.
+    source follows what all kernels share and defines multiply_sparse; constants are its own, among
+    them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y, and how far apart
+    a lane's columns lie that are no neighbours.
     schedule: names of the arrays in front of the bias, all but `places` of int32.
     """
     workload = tiling.workload
     nibbles = is_four_bit(workload.in_dtype)
-    near = math.gcd(workload.n, 4, tiling.finished_columns // 8)
-    epilogue = ThreadEpilogue(rows_as_conv2d(workload), near, scaled=workload.wide)
+    near = math.gcd(workload.n, 4, tiling.neighbours)
+    epilogue = ThreadEpilogue(
+        rows_as_conv2d(workload), near, scaled=workload.wide or workload.floating
+    )
     float_bias = workload.epilogue.float_bias
     finish = FINISH.replace("SHIFT;", SHIFT if float_bias else "")
-    source = HEADING.replace("PRODUCTS", _products(tiling)) + finish + source
+    products = _float_product(workload) if workload.floating else _products(tiling)
+    source = HEADING.replace("PRODUCTS", products) + finish + source
     return epilogue.namespace(
         name,
         source + _entry(tiling, schedule),
-        {"B": "uint8" if nibbles else workload.in_dtype},
+        {"B": "uint8" if nibbles else moved_as(workload.in_dtype)},
         {
             "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.finished_columns,
             "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes, "TERMS": tiling.terms,
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
-            "SIXTY_FOUR": workload.wide, "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
-            **constants,
+            "SIXTY_FOUR": workload.wide, "FLOATS": workload.floating,
+            "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
+            "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, **constants,
         },
     )  # fmt: skip
 
@@ -96,6 +104,13 @@ def _products(tiling: Finished) -> str:
             pair = PRODUCT.replace("LEFT_DIGIT", str(i)).replace("RIGHT_DIGIT", str(j))
             source += pair.replace("INSTRUCTION", atom.instruction)
     return source
+
+
+def _float_product(workload: Spmm) -> str:
+    """C++ of the product of 16 gathered rows of floats."""
+    atom = MmaSync((16, 8, STEP // 2), workload.in_dtype, workload.weight_dtype, "float32")
+    pair = PRODUCT.replace("LEFT_DIGIT", "0").replace("RIGHT_DIGIT", "0")
+    return pair.replace("INSTRUCTION", atom.instruction)
 
 
 def _digit(dtype: str, highest: bool) -> str:
@@ -131,11 +146,16 @@ def term_specs(tiling: Finished) -> tuple[TensorSpec, ...]:
     Those of a group more are read ahead.
     """
     workload, terms = tiling.workload, tiling.terms
-    bias = TensorSpec("bias", (terms,), "int64" if workload.wide else "int32")
+    bias = TensorSpec("bias", (terms,), _bias_dtype(workload))
     if workload.epilogue.out_dtype == "int32":
         return (bias,)
     scales = terms * (2 if workload.epilogue.float_bias else 1)
     return bias, TensorSpec("scale", (scales,), "float32"), TensorSpec("scalars", (8,), "float32")
+
+
+def _bias_dtype(workload: Spmm) -> str:
+    """Of the packed bias."""
+    return "float32" if workload.floating else "int64" if workload.wide else "int32"
 
 
 def pack_all(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...]:
@@ -154,10 +174,11 @@ def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tupl
         padded[: workload.m] = values
         return padded[rows]
 
-    zero_point = int(constants.get("b_zero_point", 0))
-    bias = np.asarray(constants["bias"]) - zero_point * workload.matrix(constants).row_sums()
-    kind = np.int64 if workload.wide else np.int32
-    arrays = [in_order(bias).astype(kind)]
+    bias = np.asarray(constants["bias"])
+    if not workload.floating:
+        zero_point = int(constants.get("b_zero_point", 0))
+        bias = bias - zero_point * workload.matrix(constants).row_sums()
+    arrays = [in_order(bias).astype(_bias_dtype(workload))]
     if workload.epilogue.out_dtype != "int32":
         arrays.append(packed_scales(workload.epilogue, constants, in_order))
         arrays.append(packed_scalars(workload.epilogue, constants))

@@ -40,8 +40,9 @@ def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
 def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The sparse matrix in steps.
 
-    values: of each digit, the lowest first, four bytes of each half of a lane's column. places: of
-    each vector's row of b, in chunks of the panel or elements of b. starts: the first step of each
+    values: of each digit, the lowest first, four bytes of each half of a lane's column; of floats
+    both rows of the first eight and of the second, of each half. places: of each vector's row of b,
+    in chunks of the panel or elements of b. starts: the first step of each
     group, in their order in the steps, and the end, twice. rows: the first row of y of each of
     them. runs: where the steps of each warp start, and the end of the part. firsts: the group that
     a warp's first step is of.
@@ -154,6 +155,11 @@ def in_steps(
     ).copy()
     columns[step, position] = homes[arranged]
     half, member = position // 16, position % 8 // 2
+    if matrix.values.dtype.kind not in "iu":
+        values = np.zeros((steps, 2, GROUP, 4, 2, 2), np.uint16)
+        second, odd = position % 16 // 8, position % 2
+        values[step, half, :, member, second, odd] = matrix.values[arranged].view(np.uint16)
+        return values.reshape(steps, 2, 32, 4).view(np.int32), columns
     byte = position % 16 // 8 * 2 + position % 2
     little_endian = matrix.values[arranged].reshape(len(arranged), GROUP, 1)
     digits = little_endian.view(np.uint8)

@@ -1,8 +1,9 @@
 """CUDA source of the panel kernel: gathered rows as the left factor, vectors as the right one.
 
-mma.sync multiplies 16 columns of 32 rows of b, transposed, by 32 vectors of 8 rows. Values of 16
+mma.sync multiplies 16 columns of 32 rows of b, transposed, by 32 vectors of 8 rows. Integers of 16
 bits are two digits, bytes of which the higher alone has a sign, and products of digits add to the
-sums of their place. How rows are gathered is in `staged_source.py` and `unstaged_source.py`.
+sums of their place. Floats of 16 bits have products of 16 rows, and sums that are kept as their
+bits. How rows are gathered is in `staged_source.py` and `unstaged_source.py`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ from __future__ import annotations
 HEADING = r"""
 constexpr int OWN = COLUMNS / 8, SUMS = 2 * OWN, ALL_SUMS = PLANES * SUMS;
 constexpr int ROW_BYTES = COLUMNS * RIGHT_DIGITS, LANE_BYTES = OWN * RIGHT_DIGITS;
-template <bool> struct Sum { using type = int; };
-template <> struct Sum<true> { using type = long long; };
+template <bool> struct Sum { using type = int; using pair = int2; };
+template <> struct Sum<true> { using type = long long; using pair = longlong2; };
 using Total = Sum<SIXTY_FOUR>::type;
 struct Rows { Total bias[2]; float scale[2], shift[2]; };
 // column: of b and y, the first of the lane's OWN.
 struct Lane { int number, column; };
 
+__device__ __forceinline__ int added(int first, int second) {
+  if constexpr (FLOATS)
+    return __float_as_int(__fadd_rn(__int_as_float(first), __int_as_float(second)));
+  else
+    return first + second;
+}
 // d += a b of digit LEFT of the values and digit RIGHT of b.
 template <int LEFT, int RIGHT> __device__ __forceinline__ void product(
     int* d, const unsigned (&a)[4], uint2 b) {PRODUCTS
@@ -28,13 +35,16 @@ FINISH = r"""
 // What the epilogue takes for a lane's two rows of a group.
 __device__ __forceinline__ Rows rows_from(const Constants& from, int group, const Lane& lane) {
   Rows rows = {};
-  const Total* bias = reinterpret_cast<const Total*>(from.bias);
-  #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int at = group * 8 + 2 * (lane.number % 4) + r;
-    rows.bias[r] = __ldg(bias + at);
-    if constexpr (!WIDE) rows.scale[r] = __ldg(from.scale + at);
-    if constexpr (FLOAT_BIAS) rows.shift[r] = __ldg(from.scale + TERMS + at);
+  const int pair = group * 4 + lane.number % 4;
+  const auto bias = __ldg(reinterpret_cast<const Sum<SIXTY_FOUR>::pair*>(from.bias) + pair);
+  rows.bias[0] = bias.x, rows.bias[1] = bias.y;
+  if constexpr (!WIDE) {
+    const float2 scale = __ldg(reinterpret_cast<const float2*>(from.scale) + pair);
+    rows.scale[0] = scale.x, rows.scale[1] = scale.y;
+  }
+  if constexpr (FLOAT_BIAS) {
+    const float2 shift = __ldg(reinterpret_cast<const float2*>(from.scale + TERMS) + pair);
+    rows.shift[0] = shift.x, rows.shift[1] = shift.y;
   }
   return rows;
 }
@@ -50,16 +60,16 @@ __device__ __forceinline__ void finish_group(
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 2 * (lane.number % 4) + r;
-    if (!ANYWHERE && row >= M) continue;
+    if (!ANYWHERE && !ROWS_INSIDE && row >= M) continue;
     Raw<ACC, V> bias;
     #pragma unroll
     for (int i = 0; i < V; ++i) {
-      bias.word[i] = SIXTY_FOUR ? 0 : (unsigned)rows.bias[r];
+      bias.word[i] = SIXTY_FOUR || FLOATS ? 0 : (unsigned)rows.bias[r];
       own.scale.word[i] = __float_as_uint(rows.scale[r]);SHIFT;
     }
     #pragma unroll
     for (int i = 0; i < OWN / V; ++i) {
-      if (!ANYWHERE && lane.column + i * V >= N) continue;
+      if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V * APART >= N) continue;
       int acc[V];
       #pragma unroll
       for (int j = 0; j < V; ++j) {
@@ -71,11 +81,14 @@ __device__ __forceinline__ void finish_group(
         acc[j] = total;
         if constexpr (SIXTY_FOUR)
           acc[j] = __float_as_int(__fmul_rn(__ll2float_rn(total), rows.scale[r]));
+        if constexpr (FLOATS)
+          acc[j] = __float_as_int(
+              __fmul_rn(__int_as_float(added(acc[j], (int)rows.bias[r])), rows.scale[r]));
       }
-      const int at = row * N + lane.column + i * V;
+      const int at = row * N + lane.column + i * V * APART;
       Raw<ADDEND, V> addends = {};
       if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
-      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V : y + at;
+      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V * APART : y + at;
       const Raw<OUT, V> found = outputs<FORM>(acc, bias, addends, own);
       if constexpr (GAP > 0) {
         store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});
@@ -117,6 +130,17 @@ __device__ __forceinline__ void fetch(
                  : "l"(values + (number * LEFT_DIGITS + i) * 32));
   fetch_places(step, places, number);
 }
+// The first steps, in front of the barrier behind the panel: ptxas moves loads by way of the
+// non-coherent path behind it, where all warps wait for them.
+__device__ __forceinline__ void fetch_first(
+    Step& step, const uint2* values, const Place* places, int number) {
+  #pragma unroll
+  for (int i = 0; i < LEFT_DIGITS; ++i)
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(step.values[i].x), "=r"(step.values[i].y)
+                 : "l"(values + (number * LEFT_DIGITS + i) * 32) : "memory");
+  fetch_first_places(step, places, number);
+}
 // A warp takes its run of steps. A group that began in an earlier warp's run is left in shared
 // memory to that warp, which adds up what others have of its last group when all are done.
 __device__ __forceinline__ void multiply_sparse(
@@ -127,21 +151,23 @@ __device__ __forceinline__ void multiply_sparse(
   const int first_column = block % PANELS * COLUMNS;
   const Lane lane = {number, first_column + number / 4 * OWN};
   int* pieces = reinterpret_cast<int*>(smem + PANEL_BYTES);
-  load_panel(smem, b, first_column, thread);
-  unsigned panel;  // kept in a register: the compiler would find the address anew in each step
-  asm volatile("mov.u32 %0, %1;" : "=r"(panel) : "r"((unsigned)__cvta_generic_to_shared(smem)));
   const int* run = runs + part * (WARPS + 1) + warp;
   const int start = __ldg(run), stop = __ldg(run + 1);
+  int group = __ldg(firsts + part * WARPS + warp);
+  PanelPieces of_panel;
+  start_panel(of_panel, b, first_column, thread);
+  unsigned panel;  // kept in a register: the compiler would find the address anew in each step
+  asm volatile("mov.u32 %0, %1;" : "=r"(panel) : "r"((unsigned)__cvta_generic_to_shared(smem)));
   const uint2* next_values = reinterpret_cast<const uint2*>(values);
   next_values += start * LEFT_DIGITS * 32 + number;
   const Place* next_places = own_places(places, start, number);
   Step ahead[PREFETCH];
   #pragma unroll
-  for (int p = 0; p < PREFETCH; ++p) fetch(ahead[p], next_values, next_places, p);
-  int group = __ldg(firsts + part * WARPS + warp);
+  for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
   int begin = __ldg(starts + group), end = __ldg(starts + group + 1), row = __ldg(rows_of + group);
   const Channels own = shared_terms(from);
   Rows rows = rows_from(from, group, lane);
+  load_panel(smem, of_panel, b, first_column, thread);
   if constexpr (STAGED) __syncthreads();
   int sums[ALL_SUMS];
   clear(sums);
@@ -184,7 +210,7 @@ __device__ __forceinline__ void multiply_sparse(
     if (from_step == __ldg(run + other + 1)) continue;
     #pragma unroll
     for (int i = 0; i < ALL_SUMS; ++i)
-      sums[i] += pieces[((warp + other) * ALL_SUMS + i) * 32 + number];
+      sums[i] = added(sums[i], pieces[((warp + other) * ALL_SUMS + i) * 32 + number]);
   }
   finish(sums, rows, own, from, y, row, lane);
 }

@@ -36,19 +36,29 @@ from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes.
 _LEAST_COMPUTE_CAPABILITY = 80
-_COLUMNS = (32, 64, 128)
+_COLUMNS = (16, 32, 64, 128)
+_SMALL_COLUMNS = 32
+"""Of panels that may be wider than y."""
+_LEAST_ROW_BYTES = 32
 _WARPS = (4, 8, 16, 32)
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
-_PREFETCH = (1, 2, 4, 8)
+_PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
+
+
+def panel_fits(workload: Spmm, target: Target) -> bool:
+    """Whether shared memory holds the narrowest panel of b."""
+    size = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1)).right_digits
+    least = PanelTiling(workload, PanelConfig(_LEAST_ROW_BYTES // size, _WARPS[0], 1, 1))
+    return least.smem_bytes <= target.smem_bytes
 
 
 def matches(workload: object, target: Target) -> bool:
     """Every sparse product whose arrays have int32 indices, with b of 4 bits if panels fit."""
     if not isinstance(workload, Spmm) or target.kind != "cuda":
         return False
-    least = PanelTiling(workload, PanelConfig(_COLUMNS[0], _WARPS[0], 1, 1))
-    if is_four_bit(workload.in_dtype) and least.smem_bytes > target.smem_bytes:
+    least = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1))
+    if is_four_bit(workload.in_dtype) and not panel_fits(workload, target):
         return False
     return (
         target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
@@ -85,12 +95,15 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         return config.parts <= tiling_of(config).groups
 
     def panels_have_columns(config: PanelConfig) -> bool:
-        """No panel is wider than y, unless it is the narrowest."""
-        return config.columns == _COLUMNS[0] or config.columns <= workload.n
+        """No panel of more than 32 columns is wider than y."""
+        return config.columns <= max(_SMALL_COLUMNS, workload.n)
 
     def rows_are_few_banks(config: PanelConfig) -> bool:
-        """A row of the panel has at most 128 bytes."""
-        return tiling_of(config).row_bytes <= _MOST_ROW_BYTES
+        """A row of the panel has 32 to 128 bytes; without a panel it has 32 columns or more."""
+        least = (
+            _LEAST_ROW_BYTES if config.staged else _SMALL_COLUMNS * tiling_of(config).right_digits
+        )
+        return least <= tiling_of(config).row_bytes <= _MOST_ROW_BYTES
 
     def nibbles_are_staged(config: PanelConfig) -> bool:
         """Values of b of 4 bits are widened on their way to shared memory."""
@@ -136,7 +149,8 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
         "WARPS": config.warps, "THREADS": tiling.threads, "PANELS": tiling.panels,
         "PREFETCH": config.prefetch, "STAGED": config.staged, "WHOLE": tiling.whole,
         "FIRST_COPY": tiling.first_copy, "COPIED_ROWS": tiling.copied_rows,
-        "PANEL_BYTES": tiling.panel_bytes,
+        "PANEL_BYTES": tiling.panel_bytes, "ROWS_INSIDE": workload.m % GROUP == 0,
+        "COLUMNS_INSIDE": workload.n % config.columns == 0,
     }  # fmt: skip
     functions = device_functions(tiling, "spmm_panel", gathers + RUNS, own)
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]

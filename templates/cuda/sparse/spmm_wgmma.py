@@ -1,4 +1,7 @@
-"""Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel."""
+"""Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel.
+
+Integers of 8 bits, or floats of 16.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.sparse.functions import device_functions, rows_as_conv2d
+from autoq.templates.cuda.sparse.spmm_panel import panel_fits
 from autoq.templates.cuda.sparse.wgmma_config import (
     DEPTH,
     LONG_VECTORS,
@@ -22,8 +26,8 @@ from autoq.templates.cuda.sparse.wgmma_config import (
     LongTiling,
 )
 from autoq.templates.cuda.sparse.wgmma_cost import estimated_seconds, features
+from autoq.templates.cuda.sparse.wgmma_kernel_source import COLUMNS_SOURCE
 from autoq.templates.cuda.sparse.wgmma_multiply_source import (
-    COLUMNS_SOURCE,
     FINISH_ROWS,
     MULTIPLY_SOURCE,
     SINGLE_PRODUCTS,
@@ -31,6 +35,7 @@ from autoq.templates.cuda.sparse.wgmma_multiply_source import (
 )
 from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
 from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
+from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
@@ -38,22 +43,29 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _BYTES = ("int8", "uint8")
-_ALIGNED_COLUMNS = 16
-"""A bulk copy takes whole 16 bytes."""
+_ALIGNED_BYTES = 16
+"""Of a row of b: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Products of bytes with long vectors, whose rows of b are whole 16 bytes, on Hopper."""
+    """Products of bytes or of floats with long vectors, rows of b whole 16 bytes, on Hopper.
+
+    Vectors of 16 rows are its own where no panel of b fits shared memory: by count each gathered
+    row comes from the L2 for so few rows of y that `spmm_panel` is faster: on an H100 123 us to 220
+    for 4096 cubed at 0.75.
+    """
+    if not isinstance(workload, Spmm) or not target.has_wgmma:
+        return False
+    bytes_alone = workload.in_dtype in _BYTES and workload.weight_dtype in _BYTES
+    size = 2 if workload.floating else 1
     return (
-        isinstance(workload, Spmm)
-        and target.has_wgmma
-        and workload.vector in LONG_VECTORS
-        and workload.in_dtype in _BYTES
-        and workload.weight_dtype in _BYTES
-        and workload.n % _ALIGNED_COLUMNS == 0
+        workload.vector in LONG_VECTORS
+        and not (workload.vector == LONG_VECTORS[0] and panel_fits(workload, target))
+        and (bytes_alone or workload.floating)
+        and workload.n * size % _ALIGNED_BYTES == 0
         and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
-        and indexable((workload.k, workload.n), workload.y_shape)
+        and indexable((workload.k, workload.n * size), workload.y_shape)
     )
 
 
@@ -68,6 +80,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
         "bulk": (0, 2, 4),
+        "persistent": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -93,7 +106,13 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """All lanes of a warp have pieces of rows that threads copy."""
         return tiling_of(config).pieces_of_warp % 32 == 0
 
+    def blocks_take_tiles(config: LongConfig) -> bool:
+        """Blocks that take one tile after another have some to take."""
+        tiling = tiling_of(config)
+        return not config.persistent or tiling.blocks(target) < tiling.tiles_of_y
+
     constraints = (
+        blocks_take_tiles,
         ring_fits,
         blocks_fit,
         panels_have_columns,
@@ -123,6 +142,10 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "PADDING": PADDING_BYTES, "STAGE_BYTES": tiling.stage_bytes, "PANELS": tiling.panels,
         "BULK": config.bulk,
         "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
+        "SIZE": tiling.value_size, "APART": 8 if workload.floating else 1,
+        "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
+        "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
+        "STAGING_START": tiling.staging_start,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCT", _product(workload))
@@ -136,22 +159,25 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
     return thread_kernel(
-        parameters, tiling.blocks, tiling.threads, target, body, cluster=config.cluster,
+        parameters, tiling.blocks(target), tiling.threads, target, body, cluster=config.cluster,
         together=config.blocks_per_unit,
     )  # fmt: skip
 
 
 def _product(workload: Spmm) -> str:
     """C++ of the instruction over sums d, the left factor's registers a and a descriptor b."""
-    shape = (64, workload.vector, DEPTH)
-    atom = Wgmma(shape, workload.in_dtype, workload.weight_dtype, "int32", a_from_registers=True)
+    kinds = workload.in_dtype, workload.weight_dtype
+    shape = (64, workload.vector, DEPTH // element(workload.in_dtype).bytes)
+    accumulator = "float32" if workload.floating else "int32"
+    atom = Wgmma(shape, *kinds, accumulator, a_from_registers=True)
+    behind = "".join(f", {immediate}" for immediate in atom.immediates)
     count = workload.vector // 2
     sums = ", ".join(f"%{i}" for i in range(count))
     left = ", ".join(f"%{count + i}" for i in range(4))
     outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
     return (
         f'asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
-        f'{{{sums}}}, {{{left}}}, %{count + 4}, p; }}"\n    : {outputs}\n'
+        f'{{{sums}}}, {{{left}}}, %{count + 4}, p{behind}; }}"\n    : {outputs}\n'
         '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
     )
 

@@ -3,8 +3,9 @@
 A row of the panel holds 2, 4 or 8 chunks of 16 bytes. ldmatrix.trans takes the address of a row
 from each lane and gives a lane units of two bytes of rows 2t and 2t + 1 of each matrix: of two
 matrices, the even bytes are one column of four rows, the odd ones its neighbour, or the other digit
-of values of 16 bits. Units are dealt to chunks in turn, so that a lane's columns are neighbours
-in b. Chunks change places by the row's number modulo 8: eight rows that differ so have no conflict.
+of integers of 16 bits. Floats need no permutes: two rows of a column are what a product takes.
+Units are dealt to chunks in turn, so that a lane's columns are neighbours in b. Chunks change
+places by the row's number modulo 8: eight rows that differ so have no conflict.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __device__ __forceinline__ unsigned widened(unsigned four) {
 
 // 16 bytes of a row of b from `column` on; 0 behind the last column.
 __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
-  if (column >= N) return make_uint4(0, 0, 0, 0);
+  if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);
   if constexpr (NIBBLES) {
     const uint2 two = __ldg(reinterpret_cast<const uint2*>(b + (row * N + column) / 2));
     return make_uint4(widened(two.x & 0xffff), widened(two.x >> 16),
@@ -62,16 +63,46 @@ __device__ __forceinline__ void store_value(unsigned char* panel, int row, int b
   else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
 }
 
+// Pieces of 16 bytes of the panel that a thread reads at once, those of some turns.
+constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = 4;
+struct PanelPieces { uint4 columns[AT_ONCE]; };
+__device__ __forceinline__ bool is_piece(int turn, int i) {
+  return (TURNS % AT_ONCE == 0 || turn < TURNS) && (PIECES % THREADS == 0 || i < PIECES);
+}
+__device__ __forceinline__ void read_pieces(
+    PanelPieces& held, const B* b, int first_column, int thread, int turn) {
+  #pragma unroll
+  for (int u = 0; u < AT_ONCE; ++u) {
+    const int i = thread + (turn + u) * THREADS, column = i % CHUNKS * 16 / RIGHT_DIGITS;
+    if (is_piece(turn + u, i))
+      held.columns[u] = load_columns(b, i / CHUNKS, first_column + column);
+  }
+}
+__device__ __forceinline__ void store_pieces(
+    unsigned char* panel, const PanelPieces& held, int thread, int turn) {
+  #pragma unroll
+  for (int u = 0; u < AT_ONCE; ++u) {
+    const int i = thread + (turn + u) * THREADS, row = i / CHUNKS, at = i % CHUNKS * 16;
+    if (!is_piece(turn + u, i)) continue;
+    store_columns(panel, row, at, held.columns[u]);
+    if constexpr (COPIED_ROWS > 0)
+      if (row < COPIED_ROWS) store_columns(panel, second_place(row), at, held.columns[u]);
+  }
+}
+// The first pieces are on their way while a warp reads what it multiplies.
+__device__ __forceinline__ void start_panel(
+    PanelPieces& first, const B* b, int first_column, int thread) {
+  if constexpr (WHOLE) read_pieces(first, b, first_column, thread, 0);
+}
 // Columns of b from first_column on, to shared memory; those behind the last are 0.
 __device__ __forceinline__ void load_panel(
-    unsigned char* panel, const B* b, int first_column, int thread) {
+    unsigned char* panel, PanelPieces& held, const B* b, int first_column, int thread) {
   if constexpr (WHOLE) {
-    #pragma unroll 4
-    for (int i = thread; i < K * (ROW_BYTES / 16); i += THREADS) {
-      const int row = i / (ROW_BYTES / 16), at = i % (ROW_BYTES / 16) * 16;
-      const uint4 columns = load_columns(b, row, first_column + at / RIGHT_DIGITS);
-      store_columns(panel, row, at, columns);
-      if (row < COPIED_ROWS) store_columns(panel, second_place(row), at, columns);
+    store_pieces(panel, held, thread, 0);
+    #pragma unroll 1
+    for (int turn = AT_ONCE; turn < TURNS; turn += AT_ONCE) {
+      read_pieces(held, b, first_column, thread, turn);
+      store_pieces(panel, held, thread, turn);
     }
   } else {
     for (int i = thread; i < K * COLUMNS; i += THREADS) {
@@ -98,13 +129,19 @@ __device__ __forceinline__ const Place* own_places(const void* places, int start
 __device__ __forceinline__ void fetch_places(Step& step, const Place* places, int number) {
   asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(step.place) : "l"(places + number * 32));
 }
+__device__ __forceinline__ void fetch_first_places(Step& step, const Place* places, int number) {
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(step.place) : "l"(places + number * 32) : "memory");
+}
 
 // The chunk at a lane's row of each of four matrices: even and odd bytes of the first two rows of
 // eight, then of the others.
-__device__ __forceinline__ void gather(unsigned (&even)[2], unsigned (&odd)[2], unsigned at) {
-  unsigned r[4];
+__device__ __forceinline__ void gather_pairs(unsigned (&r)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+}
+__device__ __forceinline__ void gather(unsigned (&even)[2], unsigned (&odd)[2], unsigned at) {
+  unsigned r[4];
+  gather_pairs(r, at);
   #pragma unroll
   for (int half = 0; half < 2; ++half) {
     even[half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
@@ -122,6 +159,18 @@ __device__ __forceinline__ void multiply_step(
   const unsigned at = panel + step.place * 16;  // the panel is aligned to 128 bytes
   #pragma unroll
   for (int c = 0; c < CHUNKS; c += RIGHT_DIGITS) {
+    if constexpr (FLOATS) {
+      unsigned first[4], second[4];
+      gather_pairs(first, at ^ c * 16);
+      gather_pairs(second, at ^ (c + 1) * 16);
+      #pragma unroll
+      for (int half = 0; half < LEFT_DIGITS; ++half) {
+        const unsigned a[4] = {first[2 * half], second[2 * half], first[2 * half + 1],
+                               second[2 * half + 1]};
+        product<0, 0>(sums + 2 * c, a, step.values[half]);
+      }
+      continue;
+    }
     unsigned even[2], odd[2];
     gather(even, odd, at ^ c * 16);
     if constexpr (RIGHT_DIGITS == 1) {

@@ -15,7 +15,9 @@ UNSTAGED_SOURCE = (
 constexpr int WORDS = OWN / 4;
 struct Step { uint2 values[LEFT_DIGITS]; uint2 places[4]; };
 
-__device__ __forceinline__ void load_panel(unsigned char*, const B*, int, int) {}
+struct PanelPieces {};
+__device__ __forceinline__ void start_panel(PanelPieces&, const B*, int, int) {}
+__device__ __forceinline__ void load_panel(unsigned char*, PanelPieces&, const B*, int, int) {}
 
 using Place = uint2;
 __device__ __forceinline__ const Place* own_places(const void* places, int start, int number) {
@@ -24,6 +26,9 @@ __device__ __forceinline__ const Place* own_places(const void* places, int start
 __device__ __forceinline__ void fetch_places(Step& step, const Place* places, int number) {
   #pragma unroll
   for (int i = 0; i < 4; ++i) step.places[i] = __ldg(places + number * 16 + 4 * i);
+}
+__device__ __forceinline__ void fetch_first_places(Step& step, const Place* places, int number) {
+  fetch_places(step, places, number);
 }
 
 // A lane's columns of the row of b at `place`.
@@ -73,6 +78,24 @@ template <int RIGHT> __device__ __forceinline__ void multiply_digit(
     }
   }
 }
+// Of floats a word has two columns.
+__device__ __forceinline__ void multiply_floats(
+    int (&sums)[ALL_SUMS], const uint2 (&values)[LEFT_DIGITS],
+    const unsigned (&words)[8][LANE_BYTES / 4]) {
+  #pragma unroll
+  for (int w = 0; w < LANE_BYTES / 4; ++w) {
+    #pragma unroll
+    for (int half = 0; half < LEFT_DIGITS; ++half) {
+      unsigned a[4];
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = 4 * half + i / 2 * 2;
+        a[i] = __byte_perm(words[row][w], words[row + 1][w], i % 2 ? 0x7632 : 0x5410);
+      }
+      product<0, 0>(sums + 4 * w, a, values[half]);
+    }
+  }
+}
 __device__ __forceinline__ void multiply_step(
     int (&sums)[ALL_SUMS], const Step& step, unsigned panel, const B* b, const Lane& lane) {
   unsigned words[8][LANE_BYTES / 4];
@@ -81,6 +104,7 @@ __device__ __forceinline__ void multiply_step(
     gather(words[2 * i], b, step.places[i].x, lane);
     gather(words[2 * i + 1], b, step.places[i].y, lane);
   }
+  if constexpr (FLOATS) return multiply_floats(sums, step.values, words);
   multiply_digit<0>(sums, step.values, words);
   if constexpr (RIGHT_DIGITS == 2) multiply_digit<RIGHT_DIGITS - 1>(sums, step.values, words);
 }

@@ -14,13 +14,16 @@ LONG_VECTORS = (16, 32, 64, 128)
 """Rows of a vector that are a width of the instruction."""
 
 DEPTH = 32
-"""Gathered rows of one instruction."""
+"""Gathered rows of one instruction over bytes, of two over floats."""
 
 TEAM_COLUMNS = 64
 """Columns of b, the rows of an instruction's left factor."""
 
 CHUNK_COLUMNS = 16
 """Columns that a warp takes of an instruction, neighbours in b."""
+
+PIECE_BYTES = 16
+"""Of a gathered row, that a thread copies at once."""
 
 PADDING_BYTES = 16
 """Behind a gathered row: eight rows that are read at once start in different banks."""
@@ -47,6 +50,8 @@ class LongConfig:
     bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
         others are copied by threads, which is another way to shared memory.
     whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
+    persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
+        another, whose copies go on while outputs are finished.
     """
 
     teams: int
@@ -57,6 +62,7 @@ class LongConfig:
     blocks_per_unit: int = 1
     whole_stages: bool = True
     bulk: int = 0
+    persistent: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,11 @@ class LongTiling:
 
     workload: Spmm
     config: LongConfig
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of a value of either side."""
+        return element(self.workload.in_dtype).bytes
 
     @property
     def columns(self) -> int:
@@ -76,8 +87,16 @@ class LongTiling:
         return -(-self.workload.n // self.columns)
 
     @property
-    def blocks(self) -> int:
+    def tiles_of_y(self) -> int:
+        """Each is of a vector row and of as many columns as a block computes."""
         return self.panels * self.workload.vector_rows
+
+    def blocks(self, target: Target) -> int:
+        """Blocks of a launch, whole clusters."""
+        if not self.config.persistent:
+            return self.tiles_of_y
+        at_once = target.units * self.config.blocks_per_unit
+        return min(self.tiles_of_y, at_once // self.config.cluster * self.config.cluster)
 
     @property
     def threads(self) -> int:
@@ -92,18 +111,18 @@ class LongTiling:
     @property
     def pitch(self) -> int:
         """Bytes from one gathered row to the next."""
-        return self.columns + PADDING_BYTES
+        return self.columns * self.value_size + PADDING_BYTES
 
     @property
     def pieces_of_warp(self) -> int:
         """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
         rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
-        return rows * self.columns // CHUNK_COLUMNS
+        return rows * self.columns * self.value_size // PIECE_BYTES
 
     @property
     def value_bytes(self) -> int:
         """Values of a stage."""
-        return self.workload.vector * self.config.rows
+        return self.workload.vector * self.config.rows * self.value_size
 
     @property
     def stage_bytes(self) -> int:
@@ -112,21 +131,44 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warp, where it puts outputs of bytes together: at most 32 rows of its columns."""
+        """Of a warp, where it puts narrow outputs together: at most 32 rows of its columns."""
         rows = min(DEPTH, self.workload.vector)
-        return rows * (CHUNK_COLUMNS * self.config.tiles + PADDING_BYTES)
+        size = self.value_size if self.stages_outputs else 1
+        return rows * (CHUNK_COLUMNS * self.config.tiles * size + PADDING_BYTES)
+
+    @property
+    def stages_outputs(self) -> bool:
+        """Whether outputs go through shared memory: bytes, and 16-bit floats of floats.
+
+        Of other outputs neighbouring columns are whole sectors.
+        """
+        return element(self.workload.epilogue.out_dtype).bytes <= self.value_size
 
     @property
     def ring_bytes(self) -> int:
-        """The ring, which outputs are staged in behind the last product."""
-        staged = 4 * self.config.teams * self.staging_bytes
+        """The ring, which outputs of a single tile are staged in behind the last product."""
+        staged = 0 if self.config.persistent else self.all_staging_bytes
         return max(self.config.stages * self.stage_bytes, staged)
+
+    @property
+    def all_staging_bytes(self) -> int:
+        """Where all warps put outputs together."""
+        return 4 * self.config.teams * self.staging_bytes
+
+    @property
+    def staging_start(self) -> int:
+        """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
+        return self._behind_terms if self.config.persistent else 0
+
+    @property
+    def _behind_terms(self) -> int:
+        terms = 3 * 4 * self.workload.vector * (2 if self.config.persistent else 1)
+        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
 
     @property
     def smem_bytes(self) -> int:
         """The ring, two barriers for each of its stages, and a bias and two factors of each row."""
-        terms = 3 * 4 * self.workload.vector
-        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
+        return self._behind_terms + (self.all_staging_bytes if self.config.persistent else 0)
 
     @property
     def steps(self) -> int:
@@ -145,7 +187,7 @@ class LongTiling:
     def registers(self) -> int:
         """Estimate of a thread's registers: sums, two sets of fragments, and others."""
         together = self.config.tiles * self.config.rows // DEPTH
-        gathered = 8 * (together if self.config.whole_stages else 1)
+        gathered = 8 * self.value_size * (together if self.config.whole_stages else 1)
         return self.sums + gathered + _OTHER_REGISTERS
 
     def fits(self, target: Target) -> bool:
@@ -153,7 +195,7 @@ class LongTiling:
         blocks, budget = self.config.blocks_per_unit, self.budget
         room = target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes)
         # A product's registers lie within those of the launch, and so do those of the next stage's.
-        held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles
+        held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles * self.value_size
         if not self.config.whole_stages:
             held = self.workload.vector // 2 + _OF_AN_INSTRUCTION
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
@@ -173,7 +215,13 @@ class LongTiling:
         """Columns that a warp finishes together: of two tiles, where bytes are staged."""
         epilogue = self.workload.epilogue
         staged = element(epilogue.out_dtype).bytes == 1 and epilogue.residual_dtype is None
+        staged = staged and not self.workload.floating
         return CHUNK_COLUMNS * (2 if staged and self.config.tiles % 2 == 0 else 1)
+
+    @property
+    def neighbours(self) -> int:
+        """Columns of a lane that are neighbours in y: of floats two are eight apart."""
+        return 1 if self.workload.floating else self.finished_columns // 8
 
     @property
     def left_digits(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from autoq.templates.cuda.sparse.wgmma_config import DEPTH, TEAM_COLUMNS, LongTiling
@@ -21,18 +22,20 @@ _ROUND_CLOCKS, _MEETING_CLOCKS = 150.0, 120.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
 _OUTPUTS_A_CLOCK = 8.0
 _START_CLOCKS = 2500.0
+_NEXT_TILE_CLOCKS = 800.0
+"""Until the places of a tile's rows are there."""
 _NOMINAL_CLOCK = 1.75e9
 
 
 def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     """Roughly the seconds: waves of blocks, each as long as what is slowest in it."""
     config, workload = tiling.config, tiling.workload
-    here = min(config.blocks_per_unit, -(-tiling.blocks // target.units))
-    waves = max(1.0, tiling.blocks / (target.units * here))
+    here = min(config.blocks_per_unit, -(-tiling.tiles_of_y // target.units))
+    waves = max(1.0, tiling.tiles_of_y / (target.units * here))
     stages = tiling.steps / workload.vector_rows
-    products = config.teams * config.tiles * config.rows // DEPTH
+    products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
     tensor = products * max(_LEAST_PRODUCT, workload.vector / 2)
-    gathered = config.rows * tiling.columns
+    gathered = config.rows * tiling.columns * tiling.value_size
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
     gathering = gathered / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)
@@ -42,15 +45,21 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     stage = max(busy, latency) + _UNEVEN * latency + _ROUND_CLOCKS
     stage += _MEETING_CLOCKS * (config.cluster - 1)
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
-    clocks = waves * (stages * stage + out + _ARRIVAL_CLOCKS) + _START_CLOCKS
+    if config.persistent:  # copies go on meanwhile, products do not
+        copied = stages * stage + _NEXT_TILE_CLOCKS
+        finished = stages * (here * tensor + _ROUND_CLOCKS) + out
+        whole = math.ceil(waves) * max(copied, finished) + out + _ARRIVAL_CLOCKS
+    else:
+        whole = waves * (stages * stage + out + _ARRIVAL_CLOCKS)
+    clocks = whole + _START_CLOCKS
     return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)
 
 
 def features(tiling: LongTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
     return {
-        "blocks": float(tiling.blocks),
-        "waves": tiling.blocks / (target.units * tiling.config.blocks_per_unit),
+        "blocks": float(tiling.blocks(target)),
+        "waves": tiling.tiles_of_y / (target.units * tiling.config.blocks_per_unit),
         "smem_bytes": float(tiling.smem_bytes),
         "registers": float(tiling.registers),
         "columns": float(TEAM_COLUMNS * tiling.config.teams * tiling.config.tiles),

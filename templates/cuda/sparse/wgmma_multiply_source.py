@@ -1,4 +1,4 @@
-"""CUDA source of products of long vectors: what the warpgroups do that multiply, and the kernel.
+"""CUDA source of products of long vectors: what the warpgroups do that multiply.
 
 Fragments are turned a stage at a time, or one instruction's at a time: the former has more products
 under way at once, the latter needs few registers.
@@ -34,13 +34,13 @@ struct RowTerms {
 
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
-// Bytes go through shared memory, where a warp's columns of 32 rows lie together; others are whole
-// sectors as they are.
+// Bytes, and 16-bit floats of floats, go through shared memory, where a warp's columns of 32 rows
+// lie together; others are whole sectors as they are.
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane) {
-  constexpr bool STAGES_Y = sizeof(OUT) == 1;
-  constexpr int Y_PITCH = 16 * TILES + 16, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
+  constexpr int PIECE = 16 / sizeof(OUT), PIECES = 16 * TILES / PIECE;
+  constexpr int Y_PITCH = 16 * TILES + PIECE, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
   constexpr int FINISHED = COLUMNS / 16, GAP = FINISHED > 1 ? 16 : 0;  // tiles of an epilogue
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   OUT* staged = reinterpret_cast<OUT*>(staging);
@@ -68,8 +68,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       const int above = first_row + 8 * (j - j % TOGETHER);
       __syncwarp();
       #pragma unroll
-      for (int piece = lane.number; piece < 8 * TOGETHER * TILES; piece += 32) {
-        const int row = piece / TILES, at = piece % TILES * 16;
+      for (int piece = lane.number; piece < 8 * TOGETHER * PIECES; piece += 32) {
+        const int row = piece / PIECES, at = piece % PIECES * PIECE;
         const bool here = WHOLE_ROWS || (row <= j % TOGETHER * 8 + 7 && above + row < M);
         if (here && (WHOLE_COLUMNS || column + at < N))
           *reinterpret_cast<uint4*>(y + (above + row) * N + column + at) =
@@ -89,23 +89,41 @@ constexpr unsigned long long LAYOUT =
 template <int LATER> __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
 }
-__device__ __forceinline__ void turn_rows(unsigned (&a)[4], unsigned rows) {
-  unsigned r[4];
+using Fragment = unsigned[4 * SIZE];
+__device__ __forceinline__ void read_pairs(unsigned (&r)[4], unsigned rows) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(rows) : "memory");
-  #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    a[2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
-    a[2 * half + 1] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
+}
+__device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows) {
+  if constexpr (FLOATS) {
+    #pragma unroll
+    for (int i = 0; i < SIZE; ++i) {  // eights of columns
+      unsigned r[4];
+      read_pairs(r, rows + 16 * i);
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) a[2 * e + i] = r[e];
+    }
+  } else {
+    unsigned r[4];
+    read_pairs(r, rows);
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      a[2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
+      a[2 * half + 1] = __byte_perm(r[2 * half], r[2 * half + 1], 0x7531);
+    }
   }
   // All are ready in front of the fence, or the compiler lets products wait for each other.
   #pragma unroll
-  for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[e]) :: "memory");
+  for (int e = 0; e < 4 * SIZE; ++e) asm volatile("" : "+r"(a[e]) :: "memory");
 }
-// Values of a stage: for 32 rows two columns of 16 bytes, each of eights of rows of 16 bytes.
+// Values of a stage: for 32 rows, or 16 of floats, two columns of 16 bytes, each of eights of rows.
 __device__ __forceinline__ void multiply_rows(
-    int (&sums)[TILE_SUMS], const unsigned (&a)[4], unsigned values, int depth) {
-  multiply_tile(sums, a, LAYOUT | (values + depth * VECTOR * 32 & 0x3ffff) >> 4);
+    int (&sums)[TILE_SUMS], const Fragment& a, unsigned values, int depth) {
+  #pragma unroll
+  for (int i = 0; i < SIZE; ++i) {
+    const unsigned own = values + (depth * SIZE + i) * VECTOR * 32;
+    multiply_tile(sums, a + 4 * i, LAYOUT | (own & 0x3ffff) >> 4);
+  }
 }
 
 """
@@ -113,18 +131,17 @@ __device__ __forceinline__ void multiply_rows(
 
 WHOLE_STAGES = r"""
 __device__ __forceinline__ void multiply_stages(
-    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, unsigned lane_place,
-    int number) {
-  unsigned a[DEPTHS][TILES][4], b[DEPTHS][TILES][4];
-  Position at = {0, 0};
+    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, Position& at,
+    unsigned lane_place, int number) {
+  Fragment a[DEPTHS][TILES], b[DEPTHS][TILES];
   int before = -1;
-  const auto step = [&](unsigned (&own)[DEPTHS][TILES][4]) {
+  const auto step = [&](Fragment (&own)[DEPTHS][TILES]) {
     wait_for(ring.full(at.stage), at.phase);
     const unsigned rows = ring.rows(at.stage) + lane_place;
     #pragma unroll
     for (int d = 0; d < DEPTHS; ++d)
       #pragma unroll
-      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH + 16 * i);
+      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH + 16 * i * SIZE);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int d = 0; d < DEPTHS; ++d)
@@ -158,11 +175,10 @@ between them: else products wait for each other.
 
 SINGLE_PRODUCTS = r"""
 __device__ __forceinline__ void multiply_stages(
-    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, unsigned lane_place,
-    int number) {
+    int (&sums)[TILES][TILE_SUMS], const Ring& ring, const VectorRow& row, Position& at,
+    unsigned lane_place, int number) {
   constexpr int PRODUCTS = DEPTHS * TILES, LATER = PRODUCTS > 1 ? 1 : 0;
-  unsigned a[2][4];  // of the instruction under way and of the next one
-  Position at = {0, 0};
+  Fragment a[2];  // of the instruction under way and of the next one
   int before = -1;
   #pragma unroll 1
   for (int left = row.length; left > 0; left -= ROWS) {
@@ -173,7 +189,7 @@ __device__ __forceinline__ void multiply_stages(
       wait_for_products<LATER>();
       // Of the stage before, no product is under way now.
       if (p == LATER && before >= 0) leave(ring.empty(before), number);
-      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH + p % TILES * 16);
+      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH + p % TILES * 16 * SIZE);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       multiply_rows(sums[p % TILES], a[p % 2], values, p / TILES);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -186,64 +202,3 @@ __device__ __forceinline__ void multiply_stages(
 }
 """
 """Products whose fragments are turned one after the other."""
-
-COLUMNS_SOURCE = r"""
-__device__ __forceinline__ void multiply_columns(
-    const Ring& ring, const VectorRow& row, const Constants& from, OUT* y, unsigned char* smem,
-    int order, int first_row, int first_column, int warp, int number) {
-  int sums[TILES][TILE_SUMS];
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  const RowTerms terms = {reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16)};
-  terms.fetch(from, order * VECTOR, 32 * warp + number);
-  const unsigned lane_place = number * PITCH + warp * TILES * 16;
-  multiply_stages(sums, ring, row, lane_place, number);
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i)
-    #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
-  const int column = first_column + warp * TILES * 16;
-  const Lane lane = {number, column + number / 4 * 2};
-  const Channels own = shared_terms(from);
-  unsigned char* staging = smem + warp * STAGING_BYTES;
-  // All warps have left the ring, where bytes are staged.
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
-  const auto finish_all = [&](auto form) {
-    finish_rows<decltype(form)::value>(
-        sums, own, from, y, terms, staging, first_row, column, lane);
-  };
-  if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
-  else if (SATURATES && own.form == Form::SHIFT)
-    finish_all(Is<SATURATES ? Form::SHIFT : Form::ANY>());
-  else finish_all(Is<SATURATES ? Form::CLAMP : Form::ANY>());
-}
-
-__device__ __forceinline__ void multiply_sparse(
-    unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
-    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
-    int thread) {
-  const int order = block / PANELS, first_column = block % PANELS * TILE, rank = block % CLUSTER;
-  const int warp = thread / 32, number = thread % 32;
-  const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
-  if (thread == 0) open_ring(ring);
-  if constexpr (CLUSTER > 1) {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  } else {
-    __syncthreads();
-  }
-  const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
-  if (warp >= CONSUMERS) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
-    copy_stages(ring, b, reinterpret_cast<const unsigned char*>(values),
-                reinterpret_cast<const int*>(places), row, first_column, rank,
-                thread - 32 * CONSUMERS);
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
-    multiply_columns(ring, row, from, y, smem, order, __ldg(rows_of + order), first_column, warp,
-                     number);
-  }
-}
-"""

@@ -29,9 +29,10 @@ def long_specs(tiling: LongTiling) -> tuple[TensorSpec, ...]:
 def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The sparse matrix in stages, the vector row with most of them first.
 
-    values: of each 32 vectors two columns of 16 bytes of each row, eights of rows one after the
-    other. places: of each vector's row of b, in elements. starts, lengths, rows: of each vector row
-    its first stage, its vectors and its first row of y. Then what `pack_terms` gives.
+    values: of each 32 vectors, or 16 of floats, two columns of 16 bytes of each row, eights of rows
+    one after the other. places: of each vector's row of b, in elements. starts, lengths, rows: of
+    each vector row its first stage, its vectors and its first row of y. Then what `pack_terms`
+    gives.
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
@@ -46,11 +47,12 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     stage, position = own_start[vector_row] + within // rows, within % rows
     places = np.zeros((tiling.steps, rows), np.int32)
     places[stage, position] = matrix.indices * workload.n
-    step, half, byte = byte_of(position)
+    step, half, at = value_of(position) if workload.floating else byte_of(position)
+    held = _COLUMN_BYTES // tiling.value_size
     values = np.zeros(
-        (tiling.steps, rows // DEPTH, 2, workload.vector, _COLUMN_BYTES), matrix.values.dtype
+        (tiling.steps, rows // (2 * held), 2, workload.vector, held), matrix.values.dtype
     )
-    values[stage, step, half, :, byte] = matrix.values
+    values[stage, step, half, :, at] = matrix.values
     packed = values.reshape(tiling.steps, -1).view(np.int32)
     first_rows = order * workload.vector
     of_terms = (first_rows[:, None] + np.arange(workload.vector)).reshape(-1)
@@ -60,6 +62,11 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
         *(np.ascontiguousarray(a, spec.dtype) for a, spec in zip(arrays, specs, strict=False)),
         *pack_terms(tiling, constants, of_terms),
     )
+
+
+def value_of(position: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which eight of which 16 floats, and which of these, multiplies a gathered row of a stage."""
+    return position // 16, position % 16 // GROUP, position % GROUP
 
 
 def byte_of(position: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

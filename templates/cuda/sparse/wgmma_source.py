@@ -1,21 +1,22 @@
 """CUDA source of products of long vectors: gathered columns by the rows of a vector row.
 
-The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b. Its
-right factor is the vectors, whose rows are its columns, in shared memory as they were packed. A
-warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as `staged_source.py` says.
-A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its length.
+The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b, or
+of 16 rows of floats. Its right factor is the vectors, whose rows are its columns, in shared memory
+as they were packed. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
+`staged_source.py` says. A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its
+length.
 """
 
 from __future__ import annotations
 
 LONG_HEADING = r"""
-constexpr int TILE = 64 * TEAMS * TILES, PITCH = TILE + PADDING, DEPTHS = ROWS / 32;
-constexpr int VALUE_BYTES = VECTOR * ROWS, EIGHTS = VECTOR / 8, TILE_SUMS = VECTOR / 2;
+constexpr int TILE = 64 * TEAMS * TILES, PITCH = TILE * SIZE + PADDING, DEPTHS = ROWS / 32;
+constexpr int VALUE_BYTES = VECTOR * ROWS * SIZE, EIGHTS = VECTOR / 8, TILE_SUMS = VECTOR / 2;
 constexpr int CONSUMERS = 4 * TEAMS;
 
 // d += a b, with four registers of each thread and a tile of shared memory.
 __device__ __forceinline__ void multiply_tile(
-    int* d, const unsigned (&a)[4], unsigned long long b) {
+    int* d, const unsigned* a, unsigned long long b) {
   PRODUCT
 }
 """
@@ -91,8 +92,8 @@ struct VectorRow { int stage, length; };
 // the place of one row of its warp: those of some stages together, of HELD times as many ahead.
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, const unsigned char* values, const int* places,
-    const VectorRow& own, int first_column, int rank, int thread) {
-  constexpr int CHUNKS = TILE / 16, OWN_ROWS = ROWS / 4;
+    const VectorRow& own, Position& at, int first_column, int rank, int thread) {
+  constexpr int CHUNKS = TILE * SIZE / 16, OWN_ROWS = ROWS / 4;
   constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
   constexpr int SHARE = VALUE_BYTES / CLUSTER, TOGETHER = 32 / OWN_ROWS, HELD = 4;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
@@ -105,14 +106,13 @@ __device__ __forceinline__ void copy_stages(
   const auto column_of = [&](int i) {
     return EVEN ? own_column : (i * 32 + number) % CHUNKS * 16;
   };
-  const int own_bytes = N % TILE == 0 ? TILE : min(TILE, N - first_column);
+  const int own_bytes = (N % TILE == 0 ? TILE : min(TILE, N - first_column)) * SIZE;
   const int stages = (own.length + ROWS - 1) / ROWS;
-  b += first_column;
+  const unsigned char* own_columns = reinterpret_cast<const unsigned char*>(b + first_column);
   // Of this lane: which of the stages that are read together, and which row of it.
   int asked = number / OWN_ROWS;
   places += (own.stage + asked) * ROWS + first + number % OWN_ROWS;
   values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
-  Position at = {0, 1};
   int place[HELD];
   const auto read_places = [&](int& to) {
     to = asked < stages ? __ldg(places) : 0;
@@ -134,7 +134,8 @@ __device__ __forceinline__ void copy_stages(
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     if constexpr (BULK_ROWS > 0) {
       const int from = __shfl_sync(0xffffffffu, place, lane + number % BULK_ROWS);
-      if (number < BULK_ROWS) copy(to + number * PITCH, b + from, own_bytes, full);
+      if (number < BULK_ROWS)
+        copy(to + number * PITCH, own_columns + from * SIZE, own_bytes, full);
     }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
@@ -146,9 +147,10 @@ __device__ __forceinline__ void copy_stages(
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
         const int column = column_of(piece + i);
-        if (N % TILE == 0 || first_column + column < N)
+        if (N % TILE == 0 || first_column * SIZE + column < N * SIZE)
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                       :: "r"(to + row_of(piece + i) * PITCH + column), "l"(b + (from[i] + column))
+                       :: "r"(to + row_of(piece + i) * PITCH + column),
+                          "l"(own_columns + (from[i] * SIZE + column))
                        : "memory");
       }
     }
@@ -164,12 +166,6 @@ __device__ __forceinline__ void copy_stages(
       for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS)
         ask(place[u], i * OWN_ROWS);
       read_places(place[u]);
-    }
-  }
-  if constexpr (CLUSTER > 1) {  // others still arrive here
-    for (int i = 0; i < STAGES; ++i) {
-      wait_for(ring.empty(at.stage), at.phase);
-      at.advance();
     }
   }
 }

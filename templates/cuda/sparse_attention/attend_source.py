@@ -1,9 +1,9 @@
 """CUDA source of attention over listed keys: scores, shares and values of a step of 32 keys.
 
-Scores are a product of the tensor core whose left rows are the 8 queries of a group, the other 8
-empty, and whose columns are keys: each lane then has the scores of one query, and as bytes they are
-the right factor of the second product, whose left one is the values, transposed by ldmatrix. Sums
-stay integers; they are rescaled where a score is larger than what shares have been relative to.
+Scores are a product of the tensor core whose left rows are the 8 queries of a group, twice, and
+whose columns are keys: each lane then has the scores of one query, and as bytes they are the right
+factor of the second product, whose left one is the values, transposed by ldmatrix. Sums stay
+integers; they are rescaled where a score is larger than what shares have been relative to.
 """
 
 from __future__ import annotations
@@ -43,24 +43,6 @@ template <bool SHARES> __device__ __forceinline__ void product(
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-__device__ __forceinline__ void copy_later(unsigned to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
-}
-// A block of keys and values, which lie together, to its slot of the ring.
-__device__ __forceinline__ void load_slot(
-    unsigned ring, const uint4* kv, int number, int thread) {
-  constexpr int ITEMS = SLOT * UNITS;
-  if (number < KEY_BLOCKS) {
-    const unsigned to = ring + number % SLOTS * (SLOT * ROW_BYTES) + thread * 16;
-    const uint4* from = kv + ((long long)number * ITEMS + thread);
-    #pragma unroll
-    for (int i = 0; i < ITEMS; i += THREADS) {
-      if (i + THREADS <= ITEMS || thread < ITEMS - i) copy_later(to + i * 16, from + i);
-    }
-  }
-  asm volatile("cp.async.commit_group;" ::);
-}
-
 // What a warp knows of a group: the largest score so far that its shares are relative to, the sum
 // of a lane's shares, and the sums of values: of columns 2g and 2g + 1 for two queries.
 struct Group {
@@ -129,6 +111,13 @@ __device__ __forceinline__ void attend_step(
     for (int i = 0; i < 4; ++i)
       product<false>(products[i], q[c], keys[i / 2][i % 2 * 2], keys[i / 2][i % 2 * 2 + 1]);
   }
+  // Values are on their way to registers while shares are computed.
+  unsigned values[CHUNKS][4];
+  #pragma unroll
+  for (int c = 0; c < CHUNKS; c += 2) {
+    load_matrices<true>(values[c], ring + (first ^ (CHUNKS + c) * 16));
+    load_matrices<true>(values[c + 1], ring + (second ^ (CHUNKS + c) * 16));
+  }
   float scores[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) scores[i] = __int_as_float(products[i / 2][i % 2]);
@@ -156,15 +145,12 @@ __device__ __forceinline__ void attend_step(
   }
   #pragma unroll
   for (int c = 0; c < CHUNKS; c += 2) {
-    unsigned r[4], s[4];
-    load_matrices<true>(r, ring + (first ^ (CHUNKS + c) * 16));
-    load_matrices<true>(s, ring + (second ^ (CHUNKS + c) * 16));
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       unsigned a[4];
       #pragma unroll
       for (int j = 0; j < 4; ++j)
-        a[j] = __byte_perm((j < 2 ? r : s)[i], (j < 2 ? r : s)[i + 2], j % 2 ? 0x7531 : 0x6420);
+        a[j] = __byte_perm(values[c + j / 2][i], values[c + j / 2][i + 2], j % 2 ? 0x7531 : 0x6420);
       #pragma unroll
       for (int p = 0; p < PLANES; ++p)
         product<true>(group.sums[p][c + i], a, words[p][0], words[p][1]);

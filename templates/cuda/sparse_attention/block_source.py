@@ -52,10 +52,11 @@ __device__ __forceinline__ void attend(
     const void* kept_of, const void* scale, void* y_of, int block, int thread) {
   const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
   const int warp = thread / 32, lane = thread % 32;
-  const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), ring = queries + Q_BYTES;
+  const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
+  const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
+  const Ring ring{keys, barriers, barriers + 8 * SLOTS};
   float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
-  const uint4* kv = reinterpret_cast<const uint4*>(kv_bytes);
-  kv += (long long)pair * (PADDED_KEYS * UNITS);
+  const Source kv{kv_bytes, block};
   const int* order = reinterpret_cast<const int*>(order_of) + part * OF_BLOCK;
   const float* steps = reinterpret_cast<const float*>(q_steps) + pair * GROUP_ROWS;
   const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
@@ -69,60 +70,55 @@ __device__ __forceinline__ void attend(
     copy_later(queries + (row * CHUNKS + (chunk ^ turned)) * 16, from);
     if (chunk == 0) factors[row] = fmaxf(__ldg(steps + group * 8 + row % 8) * common, 1e-30f);
   }
-  #pragma unroll 1
-  for (int i = 0; i < AHEAD; ++i) load_slot(ring, kv, i, thread);
+  open_ring(ring, kv, thread);
 
-  if (thread < 4) reinterpret_cast<unsigned*>(factors + OF_BLOCK * 8)[thread] = 0;
-
-  const int* firsts = reinterpret_cast<const int*>(firsts_of) + part * OF_BLOCK + warp * GROUPS;
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
-  int at[GROUPS];
-  unsigned words[GROUPS];
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
     groups[g].reference = NONE, groups[g].total = 0;
     #pragma unroll
     for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
       groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
-    at[g] = __ldg(firsts + g) * 32 + lane;
-    words[g] = __ldg(steps_of + at[g]);
   }
+  // The words of the next steps are there before they are needed: behind a block of keys that is on
+  // its way, one takes as long as several steps.
+  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 32 + lane;
+  unsigned words[READ_AHEAD];
+  #pragma unroll
+  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
+  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
-    __syncthreads();
-    load_slot(ring, kv, time + AHEAD, thread);
+    enter(ring, kv, time, thread);
+    const unsigned now = 2 * time;
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
-      unsigned heading = __ballot_sync(~0u, words[g] & 0x8000);
-      if ((heading & 0xffff) != time) continue;
-      // Found anew for each group: places of all groups' queries would take registers.
-      int own_lane = lane;
+      if (heading << 1 != now + g * OF_PLACE) continue;
+      // Found anew for each group: a lane's place in the queries would take a register throughout.
+      unsigned own_lane = lane;
       asm volatile("" : "+r"(own_lane));
-      const int row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 % 4 : row;
-      // Rows 8 to 15 of the left factor are zeros, which every lane of theirs reads at one place.
-      const bool empty = own_lane & 8;
-      const unsigned zeros = queries + Q_BYTES + RING_BYTES + OF_BLOCK * 32;
-      const unsigned own = queries + ((warp * GROUPS + g) * 8 + row) * WIDE;
+      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
+      const unsigned first = (warp * GROUPS + g) * 8;
+      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
+      // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) {
-        const unsigned chunk = (2 * c + own_lane / 16) ^ turned;
-        load_matrices<false>(q[c], empty ? zeros : own + chunk * 16);
-      }
-      const float factor = factors[(warp * GROUPS + g) * 8 + own_lane / 4];
+      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
-        const unsigned word = words[g];
-        const int own_at = at[g];
-        at[g] += 32;
-        words[g] = __ldg(steps_of + at[g]);
-        attend_step(groups[g], q, factor, ring, word, heading & 0x10000, kept, own_at, lane);
-        heading = __ballot_sync(~0u, words[g] & 0x8000);
-      } while ((heading & 0xffff) == time);
+        const unsigned word = words[0];
+        #pragma unroll
+        for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
+        words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
+        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
+        at += 32;
+        heading = __ballot_sync(~0u, words[0] & 0x8000);
+      } while (heading << 1 == now + g * OF_PLACE);
     }
+    leave(ring, kv, time, lane);
   }
   // What outputs need is found anew as well.
   asm volatile("" : "+r"(block) : : "memory");

@@ -11,8 +11,12 @@ from autoq.templates.target import Target
 STEP = 32
 """Keys of a step: the reduction of a product of bytes."""
 
+READ_AHEAD = 3
+"""Steps whose words a warp has read ahead."""
+
 _STEP_REGISTERS = 44
-_ZERO_BYTES = 16
+_SLOT_BYTES = 12
+"""A barrier and a counter."""
 _REGISTER_STEP = 8
 
 
@@ -98,12 +102,12 @@ class FusedTiling:
 
     @property
     def steps(self) -> int:
-        """Most steps of all groups, and one behind each that ends it.
+        """Most steps of all warps, one behind each that ends it, and those read ahead of the last.
 
         A step that time forces may hold fewer keys than it could.
         """
-        full = self.workload.structure.blocks // STEP
-        return full + self.workload.groups * self.key_blocks + self.parts * self.of_block
+        full = self.workload.structure.blocks // STEP + self.workload.groups * self.key_blocks
+        return full + self.parts * self.config.warps + READ_AHEAD
 
     @property
     def row_bytes(self) -> int:
@@ -112,10 +116,10 @@ class FusedTiling:
 
     @property
     def smem_bytes(self) -> int:
-        """Queries, the ring, a factor for each query, and zeros."""
+        """Queries, the ring, a factor for each query, and who waits for slots."""
         queries = self.of_block * GROUP
-        ring = self.config.slots * self.config.slot * self.row_bytes
-        return queries * self.wide + ring + 4 * queries + _ZERO_BYTES
+        ring = self.config.slots * (self.config.slot * self.row_bytes + _SLOT_BYTES)
+        return queries * self.wide + ring + 4 * queries
 
     @property
     def registers(self) -> int:

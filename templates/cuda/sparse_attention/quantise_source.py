@@ -45,14 +45,19 @@ __device__ __forceinline__ void measure(
   constexpr int EACH = (KEYS * OCTETS + PARTS - 1) / PARTS;
   const uint4* of[2] = {reinterpret_cast<const uint4*>(k), reinterpret_cast<const uint4*>(v)};
   int most[2] = {0, 0};
-  #pragma unroll 4
-  for (int i = thread; i < EACH; i += THREADS) {
-    const int at = part * EACH + i;
-    if (at < KEYS * OCTETS) {
+  // Four rounds of loads are under way at a time.
+  #pragma unroll 1
+  for (int first = thread; first < EACH; first += 4 * THREADS) {
+    uint4 found[4][2];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int within = first + i / 2 * THREADS, at = part * EACH + within;
       const long long place = place_of(pair, at / OCTETS, KEYS) * OCTETS + at % OCTETS;
-      #pragma unroll
-      for (int j = 0; j < 2; ++j) most[j] = max(most[j], largest_of(__ldg(of[j] + place)));
+      const bool there = within < EACH && at < KEYS * OCTETS;
+      found[i / 2][i % 2] = there ? __ldg(of[i % 2] + place) : make_uint4(0, 0, 0, 0);
     }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) most[i % 2] = max(most[i % 2], largest_of(found[i / 2][i % 2]));
   }
   int* shared = reinterpret_cast<int*>(smem);
   #pragma unroll
@@ -116,20 +121,16 @@ __device__ __forceinline__ void quantise(
   const int pair = block / (OF_KV + OF_Q), number = block % (OF_KV + OF_Q), lane = thread % 32;
   uint4 halves[2];
   if (number < OF_KV) {
-    const int* own = reinterpret_cast<const int*>(maxima) + pair * PARTS * 2;
-    float most[2];
-    #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      int bits = 0;
-      for (int i = lane; i < PARTS; i += 32) bits = max(bits, __ldg(own + i * 2 + j));
-      most[j] = value(largest_of_lanes(bits, 16));
-    }
-    if (number == 0 && thread < 2)
-      reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(most[thread]);
+    static_assert(PARTS == 32, "a lane reads what one part has found");
     const int item = number * THREADS + thread, row = item / UNITS, unit = item % UNITS;
-    if (row >= PADDED_KEYS) return;
     const bool of_v = unit >= CHUNKS;
     read_chunk(halves, of_v ? v : k, pair, row, KEYS, unit % CHUNKS);
+    const int2 found = __ldg(reinterpret_cast<const int2*>(maxima) + pair * PARTS + lane);
+    const float most[2] = {value(largest_of_lanes(found.x, 16)),
+                           value(largest_of_lanes(found.y, 16))};
+    if (number == 0 && thread < 2)
+      reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(most[thread]);
+    if (row >= PADDED_KEYS) return;
     uint4* to = reinterpret_cast<uint4*>(kv_bytes) + ((long long)pair * PADDED_KEYS + row) * UNITS;
     to[unit ^ row % 8] = as_bytes(halves, inverse_of(of_v ? most[1] : most[0]));
   } else {

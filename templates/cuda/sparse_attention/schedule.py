@@ -2,8 +2,9 @@
 
 Time is the newest block of keys in shared memory. A step of a group takes 32 keys that are all
 there; the oldest block leaves with the time, and before it does, groups have taken their keys of
-it. Within that freedom steps are full, spread evenly over time so that warps of a block need not
-wait for each other, and made of keys that differ modulo 8 by eights, which lie in different banks.
+it. Within that freedom steps are full, spread evenly over time, and made of keys that differ modulo
+8 by eights, which lie in different banks: how many of each residue are taken looks ahead, since a
+residue of which many come would otherwise crowd the last steps.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedTiling
 from autoq.templates.operators.sparse_attention import GROUP
+from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -22,21 +24,24 @@ _BANK_ROWS = 8
 NEVER = 1 << 15
 """The word of every lane of a step of no time."""
 
-PARTLY = 2 * NEVER
-"""In the heading of a step, above its time: some query does not see all of its keys."""
+OF_PLACE = 2 * NEVER
+"""In the heading of a step, above its time: a group of the warp, times this."""
+
+PARTLY = 1 << 31
+"""In the heading of a step, the highest bit: some query does not see all of its keys."""
 
 _ALL = (1 << STEP) - 1
 
-_LATE = 1.0
-"""Of the blocks that are there besides the newest, those that groups let wait."""
+_NEIGHBOURS = 16
+"""On either side, of the same residue modulo 8, over which a column's turn is an average."""
 
 
 def schedule_specs(tiling: FusedTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_schedule`."""
-    groups = tiling.parts * tiling.of_block
+    warps = tiling.parts * tiling.config.warps
     return (
-        TensorSpec("order", (groups,), "int32"),
-        TensorSpec("firsts", (groups,), "int32"),
+        TensorSpec("order", (warps * tiling.config.groups,), "int32"),
+        TensorSpec("firsts", (warps,), "int32"),
         TensorSpec("words", (tiling.steps, STEP), "uint32"),
         TensorSpec("kept", (tiling.steps, GROUP), "uint32"),
     )
@@ -45,36 +50,50 @@ def schedule_specs(tiling: FusedTiling) -> tuple[TensorSpec, ...]:
 def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The mask in steps.
 
-    order: the group of each place of a block, -1 for none. firsts: the first step of each of them.
-    words: what lanes read of a step, see `_words`; behind a group's last step lies one of no time.
-    kept: of each query of a step's group, which of its keys it sees.
+    order: the group of each place of a block, -1 for none. firsts: the first step of each warp.
+    words: what lanes read of a step, see `_words`; those of a warp lie in the order in which it
+    takes them, and behind the last lies one of no time. kept: of each query of a step's group,
+    which of its keys it sees.
     """
     mask = tiling.workload.mask(constants)
     order = dealt(mask.lengths, tiling)
-    firsts = np.zeros(len(order), np.int64)
+    by_warp = order.reshape(-1, tiling.config.groups)
+    firsts = np.zeros(len(by_warp), np.int64)
     words = np.zeros((tiling.steps, STEP), np.uint32)
     kept = np.zeros((tiling.steps, GROUP), np.uint32)
     step = 0
-    for number, group in enumerate(order):
-        firsts[number] = step
-        if group >= 0:
-            own = slice(mask.pointers[group], mask.pointers[group + 1])
-            columns = mask.indices[own].astype(np.int64)
-            phase = number % tiling.config.groups / tiling.config.groups
-            chosen, counts = in_steps(columns, tiling, phase)
-            here = slice(step, step + len(chosen))
-            kept[here] = _kept(mask.values[own], chosen)
-            partly = (kept[here] != _ALL).any(axis=1)
-            times = np.repeat(np.arange(len(counts)), counts)
-            words[here] = _words(tiling, columns, chosen, times + PARTLY * partly)
-            step += len(chosen)
+    for warp, groups in enumerate(by_warp):
+        firsts[warp] = step
+        own = [_of_group(tiling, mask, g, group) for g, group in enumerate(groups) if group >= 0]
+        if own:
+            turns, *arrays = map(np.concatenate, zip(*own, strict=True))
+            here = slice(step, step + len(turns))
+            by_turn = np.argsort(turns, kind="stable")
+            words[here], kept[here] = (array[by_turn] for array in arrays)
+            step += len(turns)
         words[step] = NEVER
         step += 1
-    arrays = (order, firsts, words, kept)
+    arrays = [order, firsts, words, kept]
     specs = schedule_specs(tiling)
     return tuple(
         np.ascontiguousarray(array, spec.dtype) for array, spec in zip(arrays, specs, strict=True)
     )
+
+
+def _of_group(
+    tiling: FusedTiling, mask: VectorMatrix, place: int, group: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """When each step of a group has its turn in its warp, where it is the one of a place; the words
+    of steps, and what is kept of them.
+    """
+    groups = tiling.config.groups
+    own = slice(mask.pointers[group], mask.pointers[group + 1])
+    columns = mask.indices[own].astype(np.int64)
+    chosen, counts = in_steps(columns, tiling, place / groups)
+    times = np.repeat(np.arange(len(counts)), counts)
+    kept = _kept(mask.values[own], chosen)
+    headings = times + PARTLY * (kept != _ALL).any(axis=1) + OF_PLACE * place
+    return times * groups + place, _words(tiling, columns, chosen, headings), kept
 
 
 def dealt(lengths: np.ndarray, tiling: FusedTiling) -> np.ndarray:
@@ -98,55 +117,81 @@ def in_steps(
     -1 stands for no column. phase: a share of a step by which groups of a warp are apart.
     """
     blocks, times = columns // tiling.config.slot, tiling.key_blocks
-    total, counts = -(-len(columns) // STEP), np.zeros(times, np.int64)
-    # What waits is what eights of different residues are chosen from.
-    late = min(_LATE * (tiling.window - 1), times / 2)
-    waiting, done, found = np.arange(len(columns)), 0, [np.zeros(0, np.int64)]
+    due = due_times(columns, tiling)
+    waiting = np.argsort(due, kind="stable")
+    in_time = np.searchsorted(due[waiting], np.arange(1, times + 1), side="right")
+    done = np.zeros(len(columns), bool)
+    counts, found = np.zeros(times, np.int64), [np.zeros((0, STEP), np.int64)]
     for time in range(times):
-        there = waiting[: np.searchsorted(blocks[waiting], time, side="right")]
-        leaving = int(np.searchsorted(blocks[there], time - tiling.window + 1, side="right"))
+        there = waiting[blocks[waiting] <= time]
         if time == times - 1:
-            steps, leaving = -(-len(there) // STEP), 0
+            steps = -(-len(there) // STEP)
         else:
-            pace = int(total * max(0.0, time + 1 - late) / (times - late) + phase) - done
-            steps = max(-(-leaving // STEP), min(pace, len(there) // STEP))
-        if not steps:
-            continue
-        chosen = chosen_of(columns[there], STEP * steps, leaving)
-        padded = np.full(STEP * steps, -1, np.int64)
-        padded[: len(chosen)] = there[chosen]
-        found.append(padded)
-        rest = np.ones(len(waiting), bool)
-        rest[chosen] = False
-        waiting = waiting[rest]
-        done += steps
+            pace = int(in_time[time] / STEP + phase) - int(counts.sum())
+            leaving = np.count_nonzero(blocks[there] <= time - tiling.window + 1)
+            steps = max(0, -(-leaving // STEP), min(pace, len(there) // STEP))
+        for step in range(steps):
+            # What the steps behind this one of the same time cannot take has to be in it.
+            leaving = np.flatnonzero(blocks[there] <= time - tiling.window + 1)
+            first = leaving[: max(0, len(leaving) - STEP * (steps - 1 - step))]
+            chosen = there[chosen_of(columns[there], first)]
+            padded = np.full((1, STEP), -1, np.int64)
+            padded[0, : len(chosen)] = chosen
+            found.append(padded)
+            done[chosen] = True
+            there = there[~done[there]]
+        waiting = waiting[~done[waiting]]
         counts[time] = steps
-    return np.concatenate(found).reshape(-1, STEP), counts
+    return np.concatenate(found), counts
 
 
-def chosen_of(columns: np.ndarray, most: int, leaving: int) -> np.ndarray:
-    """The numbers of up to `most` of some rising columns, arranged by eights that differ modulo 8.
+def due_times(columns: np.ndarray, tiling: FusedTiling) -> np.ndarray:
+    """When rising columns of a group should have their turns, so that each residue's come evenly.
 
-    The first `leaving` are among them.
+    In the middle of the time that a column is there, on an average over its neighbours of the same
+    residue: what comes in a crowd waits, or goes ahead, as far as it may.
+    """
+    places = columns / tiling.config.slot
+    due = np.empty(len(columns))
+    for residue in range(_BANK_ROWS):
+        own = np.flatnonzero(columns % _BANK_ROWS == residue)
+        number = np.arange(len(own))
+        reach = np.minimum(np.minimum(number, number[::-1]), _NEIGHBOURS)
+        sums = np.concatenate([[0.0], np.cumsum(places[own])])
+        due[own] = (sums[number + reach + 1] - sums[number - reach]) / (2 * reach + 1)
+    due += (tiling.window - 1) / 2
+    latest = columns // tiling.config.slot + tiling.window - 1e-6
+    return np.minimum(np.maximum(due, places), latest)
+
+
+def chosen_of(columns: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """The numbers of up to 32 of some columns, the more urgent ones in front, arranged by eights
+    that differ modulo 8; those that `first` numbers are among them.
+
+    No more than four of a residue, unless there are too few others.
     """
     residue = columns % _BANK_ROWS
-    chosen = _by_turns(residue)[:most]
-    left_out = np.ones(leaving, bool)
-    left_out[chosen[chosen < leaving]] = False
-    missing = np.flatnonzero(left_out)
-    if not len(missing):
-        return chosen
-    others = chosen[chosen >= leaving]
-    chosen = np.sort(np.concatenate([chosen[chosen < leaving], missing, others])[:most])
+    urgent = np.zeros(len(columns), bool)
+    urgent[first] = True
+    order = np.argsort(~urgent, kind="stable") if len(first) else np.arange(len(columns))
+    crowd = np.maximum(_rank(residue[order]) - STEP // _BANK_ROWS + 1, 0)
+    crowd[: len(first)] = -1
+    chosen = np.sort(order[np.argsort(crowd, kind="stable")[:STEP]])
     return chosen[_by_turns(residue[chosen])]
+
+
+def _rank(residue: np.ndarray) -> np.ndarray:
+    """How many of the same residue stand in front of each."""
+    by_class = np.argsort(residue, kind="stable")
+    counts = np.bincount(residue, minlength=_BANK_ROWS)
+    rank = np.empty(len(residue), np.int64)
+    rank[by_class] = np.arange(len(residue)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rank
 
 
 def _by_turns(residue: np.ndarray) -> np.ndarray:
     """An order that takes one of each residue in turn, as long as there are such."""
-    by_class = np.argsort(residue, kind="stable")
-    counts = np.bincount(residue, minlength=_BANK_ROWS)
-    turn = np.arange(len(residue)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return by_class[np.argsort(turn * _BANK_ROWS + residue[by_class], kind="stable")]
+    return np.argsort(_rank(residue) * _BANK_ROWS + residue, kind="stable")
 
 
 def _words(

@@ -17,11 +17,13 @@ from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.sparse_attention.attend_source import ATTEND_SOURCE
 from autoq.templates.cuda.sparse_attention.block_source import BLOCK_SOURCE
-from autoq.templates.cuda.sparse_attention.config import FusedConfig, FusedTiling
+from autoq.templates.cuda.sparse_attention.config import READ_AHEAD, FusedConfig, FusedTiling
 from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
+from autoq.templates.cuda.sparse_attention.ring_source import RING_SOURCE
 from autoq.templates.cuda.sparse_attention.schedule import (
     NEVER,
+    OF_PLACE,
     pack_schedule,
     schedule_specs,
 )
@@ -33,6 +35,8 @@ from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes, and cp.async.
 _LEAST_COMPUTE_CAPABILITY = 80
+# cp.async.bulk.
+_BULK_CAPABILITY = 90
 _MOST_ELEMENTS = 1 << 31
 _LEAST_WARPS = 4
 
@@ -119,7 +123,7 @@ def estimate(workload: SparseAttention, config: FusedConfig, target: Target) -> 
     return estimated_seconds(FusedTiling(workload, config), target)
 
 
-def _attend(tiling: FusedTiling) -> DeviceFunction:
+def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
     """The device function of attention."""
     workload, config = tiling.workload, tiling.config
     most_share = (2**workload.softmax_bits - 1) / 2**config.headroom
@@ -127,10 +131,12 @@ def _attend(tiling: FusedTiling) -> DeviceFunction:
     own = {
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
-        "PARTS_OF_QUERIES": tiling.parts,
+        "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD,
+        "OF_PLACE": 2 * OF_PLACE, "BULK": target.compute_capability >= _BULK_CAPABILITY,
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
-    return DeviceNamespace("sparse_attend", source + BLOCK_SOURCE, {}, constants).function("attend")
+    whole = source + RING_SOURCE + BLOCK_SOURCE
+    return DeviceNamespace("sparse_attend", whole, {}, constants).function("attend")
 
 
 def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Program:
@@ -139,7 +145,7 @@ def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Pro
     quantisation = tiling.quantisation
     reads = (*quantisation.writes, *packed(workload, config))
     shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
-    attend = stage(_attend(tiling), reads, workload.outputs, shape, target)
+    attend = stage(_attend(tiling, target), reads, workload.outputs, shape, target)
     workspaces = (quantisation.maxima, *quantisation.writes)
     return Program((*quantisation.stages(target), attend), tuple(map(Workspace, workspaces)))
 

@@ -105,3 +105,13 @@ def test_a_compiled_model_agrees_with_onnxruntime(tmp_path, name: str) -> None:
     (found,) = autoq.Session(tmp_path / "model.tar").run(None, {"input": x})
     error = np.sqrt(np.mean((found.astype(float) - want) ** 2))
     assert error < (0.1 if name.endswith("4") else 0.02) * np.sqrt(np.mean(want.astype(float) ** 2))
+
+
+def test_scores_that_no_kernel_writes_may_be_more_than_it_could_index() -> None:
+    """2^31 of them: attention is one kernel on a GPU; where it is not, they are refused by name."""
+    model = sparse_transformer(vector_mask(512, 0.75), heads=4, layers=1, batch=2**11)
+    assert [type(layer.workload) for layer in layers(model, "attention8-8")] == [SparseAttention]
+    assert [type(layer.workload) for layer in layers(model, None)] == [Attention]
+    pattern = r"node 'layer0.attention.scores': a tensor \[.*\] of 2147483648 elements"
+    with pytest.raises(InputError, match=pattern):
+        optimise(from_model(model), TARGET, templates=[])

@@ -31,6 +31,19 @@ inline T most(T a, T b) {
   return x > y || (x == y && !std::signbit(x)) ? a : b;
 }
 
+// A NaN wins.
+template <class T>
+inline T least_or_nan(T a, T b) {
+  auto x = wide_of(a), y = wide_of(b);
+  return x != x ? a : y != y ? b : least(a, b);
+}
+
+template <class T>
+inline T most_or_nan(T a, T b) {
+  auto x = wide_of(a), y = wide_of(b);
+  return x != x ? a : y != y ? b : most(a, b);
+}
+
 template <class T>
 inline T fused(T a, T b, T c) {
   if constexpr (std::is_same_v<T, float>) return __builtin_fmaf(a, b, c);
@@ -107,6 +120,8 @@ inline void add_sums(Table& t) {
   pairs_of<bfloat_t, 3>(t, "fma.relu", fused_relu);
   every_binary(t, "min", [](auto a, auto b) { return least(a, b); });
   every_binary(t, "max", [](auto a, auto b) { return most(a, b); });
+  every_binary(t, "min.NaN", [](auto a, auto b) { return least_or_nan(a, b); });
+  every_binary(t, "max.NaN", [](auto a, auto b) { return most_or_nan(a, b); });
   every_unary(t, "neg", [](auto a) { return narrowed<decltype(a)>(-wide_of(a)); });
   every_unary(t, "abs", [](auto a) { return narrowed<decltype(a)>(std::fabs(wide_of(a))); });
   binary<float>(t, "add.sat", [](float a, float b) { return saturated(a + b); });

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cpu_kernels import check, host
+from cpu_kernels import check, host, run
 
+from autoq.measure.check import complaint
 from autoq.templates.cpu.sparse.config import SparseCpuConfig
 from autoq.templates.cpu.sparse.spmm_direct import TEMPLATE as DIRECT
 from autoq.templates.cpu.sparse.spmm_vnni import TEMPLATE as VNNI
@@ -43,6 +44,16 @@ CASES = (
 )
 
 
+FLOATS = (
+    (
+        Spmm(59, 70, 130, 8, CLASS, "float16", "float16", Epilogue("float16", "float16")),
+        SparseCpuConfig(4, 2, True),
+    ),
+    (Spmm(61, 33, 130, 32, CLASS, "bfloat16", "bfloat16", Epilogue("float32")), None),
+    (Spmm(16, 33, 130, 2, CLASS, "float16", "float16", Epilogue("bfloat16")), None),
+)
+
+
 @pytest.mark.parametrize(("workload", "config"), CASES, ids=str)
 def test_every_template_is_exact(workload: Spmm, config: SparseCpuConfig | None) -> None:
     case = workload.random_case(np.random.default_rng(2))
@@ -50,6 +61,18 @@ def test_every_template_is_exact(workload: Spmm, config: SparseCpuConfig | None)
         if template.matches(workload, host()):
             assert config is None or config in template.space(workload, host())
             check(template, workload, *case, config)
+
+
+@pytest.mark.parametrize(("workload", "config"), FLOATS, ids=str)
+def test_sums_of_floats_are_within_their_tolerance(
+    workload: Spmm, config: SparseCpuConfig | None
+) -> None:
+    activations, constants = workload.random_case(np.random.default_rng(2))
+    (expected,) = workload.reference(activations, constants)
+    chosen = config or DIRECT.default(workload, host())
+    found = run(DIRECT, workload, chosen, activations, constants, host())
+    assert complaint(found, expected, workload, host()) is None
+    assert complaint(found + 1, expected, workload, host()) is not None
 
 
 def test_few_columns_take_narrow_vectors() -> None:
@@ -63,3 +86,12 @@ def test_vnni_takes_whole_vectors_of_columns_where_there_is_vnni() -> None:
     target = Target("cpu", "znver5", units=2, vnni=True, avx512=True)
     assert VNNI.matches(wide, target) and not VNNI.matches(replace(wide, n=15), target)
     assert not VNNI.matches(wide, Target("cpu", "haswell", units=2, avx2=True))
+
+
+def test_floats_are_left_to_the_kernel_that_widens_them() -> None:
+    floats = replace(
+        CASES[0][0], in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float16")
+    )
+    target = Target("cpu", "znver5", units=2, vnni=True, avx512=True, avx2=True)
+    assert DIRECT.matches(floats, target) and not VNNI.matches(floats, target)
+    assert not DIRECT.matches(floats, replace(target, avx2=False))

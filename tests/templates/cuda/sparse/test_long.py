@@ -13,13 +13,14 @@ from autoq.templates.cuda.sparse.config import PanelConfig
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE as PANEL
 from autoq.templates.cuda.sparse.spmm_wgmma import TEMPLATE, LongConfig
 from autoq.templates.cuda.sparse.wgmma_config import LongTiling
-from autoq.templates.cuda.sparse.wgmma_pack import byte_of, pack_long
+from autoq.templates.cuda.sparse.wgmma_pack import byte_of, pack_long, value_of
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.structure import Structure
 from autoq.templates.target import parse_target
 
 WORKLOAD = Spmm(150, 144, 150, 32, Structure(256, 56, 96))
+HALVES = replace(WORKLOAD, in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float16"))
 TARGET = parse_target("cuda:sm_90a")
 
 
@@ -38,6 +39,21 @@ def test_stages_hold_the_matrix(rows: int) -> None:
             found[row : row + 32, column] = stored[stage, step, half, :, byte]
     np.testing.assert_array_equal(found[:150], WORKLOAD.matrix(constants).to_dense())
     assert (np.diff(lengths) <= 0).all()
+
+
+def test_stages_of_floats_hold_the_matrix() -> None:
+    tiling = LongTiling(HALVES, LongConfig(1, 1, 64, 2))
+    _, constants = HALVES.random_case(np.random.default_rng(1))
+    values, places, starts, lengths, first_rows, *_ = pack_long(tiling, constants)
+    stored = values.view(np.float16).reshape(tiling.steps, 4, 2, 32, 8)
+    found = np.zeros((160, 150), np.float16)
+    for start, length, row in zip(starts, lengths, first_rows, strict=True):
+        for number in range(length):
+            stage, position = start + number // 64, number % 64
+            step, half, at = value_of(np.array(position))
+            column = places[stage, position] // HALVES.n
+            found[row : row + 32, column] = stored[stage, step, half, :, at]
+    np.testing.assert_array_equal(found[:150], HALVES.matrix(constants).to_dense())
 
 
 def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> None:
@@ -80,16 +96,95 @@ def test_outputs_are_right(workload: Spmm, config: LongConfig) -> None:
 
 
 @needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (HALVES, LongConfig(1, 1, 32, 2)),
+        (
+            replace(
+                HALVES,
+                n=72,
+                in_dtype="bfloat16",
+                weight_dtype="bfloat16",
+                epilogue=Epilogue("float32", "bfloat16"),
+            ),
+            LongConfig(1, 1, 64, 3, 1, 2, False),
+        ),
+        (
+            replace(HALVES, m=200, n=256, vector=128, structure=Structure(256, 128, 160)),
+            LongConfig(1, 2, 32, 2, 2),
+        ),
+        (
+            replace(HALVES, vector=64, epilogue=Epilogue("float16", "float16")),
+            LongConfig(1, 1, 64, 2, 1, 1, False, 2),
+        ),
+        (replace(HALVES, vector=16, structure=Structure(0, 0, 0)), LongConfig(2, 1, 32, 3)),
+    ],
+    ids=["whole stages", "bfloat16", "multicast", "residual", "empty"],
+)
+def test_products_of_floats_are_right(workload: Spmm, config: LongConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+FEW_UNITS = replace(TARGET, units=3)
+"""On which blocks take several tiles of y one after another."""
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (WORKLOAD, LongConfig(1, 1, 32, 2, persistent=True)),
+        (replace(HALVES, n=400), LongConfig(2, 1, 32, 3, persistent=True)),
+        (
+            replace(WORKLOAD, n=256, vector=64, epilogue=Epilogue("int8")),
+            LongConfig(1, 1, 64, 3, 2, persistent=True),
+        ),
+        (
+            Spmm(500, 256, 300, 128, Structure(512, 128, 160)),
+            LongConfig(1, 2, 64, 3, 1, 1, False, 2, True),
+        ),
+        (
+            replace(WORKLOAD, structure=Structure(0, 0, 0), epilogue=Epilogue("int32")),
+            LongConfig(1, 1, 32, 3, persistent=True),
+        ),
+    ],
+    ids=["staged", "floats", "multicast", "one product", "empty"],
+)
+def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
+    tiling = LongTiling(workload, config)
+    assert config in TEMPLATE.space(workload, FEW_UNITS)
+    assert tiling.blocks(FEW_UNITS) <= 3 < tiling.tiles_of_y
+    assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
+
+
+def test_blocks_of_one_tile_are_not_persistent() -> None:
+    config = LongConfig(1, 1, 32, 2, persistent=True)
+    assert config not in TEMPLATE.space(WORKLOAD, TARGET)
+    tiling = LongTiling(WORKLOAD, replace(config, persistent=False))
+    assert tiling.blocks(FEW_UNITS) == tiling.tiles_of_y
+
+
+@needs_nvcc
 def test_long_vectors_are_taken_by_parts_of_eight_rows_where_there_is_no_wgmma() -> None:
     target = parse_target("cuda:sm_80")
     assert not TEMPLATE.matches(WORKLOAD, target)
     assert_right_emulated(PANEL, WORKLOAD, PanelConfig(32, 4, 2, 2), target)
 
 
+def test_rows_of_sixteen_are_left_to_panels_where_these_fit() -> None:
+    for workload in (WORKLOAD, HALVES):
+        sixteen = replace(workload, vector=16)
+        assert not TEMPLATE.matches(sixteen, TARGET) and PANEL.matches(sixteen, TARGET)
+        assert TEMPLATE.matches(replace(sixteen, k=9000), TARGET)
+
+
 def test_other_rows_and_values_are_left_to_other_kernels() -> None:
     for other in (
         replace(WORKLOAD, n=72),
         replace(WORKLOAD, weight_dtype="int16"),
+        replace(HALVES, n=36),
         replace(WORKLOAD, vector=8),
     ):
         assert not TEMPLATE.matches(other, TARGET) and PANEL.matches(other, TARGET)

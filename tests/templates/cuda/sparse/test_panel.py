@@ -101,7 +101,7 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
     ("workload", "config"),
     [
         # A row that is longer than all others together goes through the runs of many warps.
-        (Spmm(17, 40, 700, 8, Structure(640, 224, 640)), PanelConfig(32, 16, 1, 4)),
+        (Spmm(17, 40, 700, 8, Structure(640, 224, 640)), PanelConfig(32, 16, 1, 3)),
         (Spmm(17, 40, 70, 2, Structure(0, 0, 0), "uint8"), PanelConfig(32, 4, 2, 2)),
         (replace(WORKLOAD, n=80), PanelConfig(64, 4, 2, 1, copies=True)),
         (replace(WORKLOAD, n=45, in_dtype="int4"), PanelConfig(32, 4, 2, 1, copies=True)),
@@ -110,6 +110,10 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         (replace(WORKLOAD, in_dtype="int16", weight_dtype="int16"), PanelConfig(64, 4, 2, 2)),
         (replace(WORKLOAD, n=65, in_dtype="int4", weight_dtype="uint16"), PanelConfig(32, 4, 1, 2)),
         (replace(WORKLOAD, n=66, in_dtype="uint16"), PanelConfig(32, 4, 1, 1, False)),
+        (
+            Spmm(17, 40, 700, 8, Structure(640, 224, 640), "int16", "int16"),
+            PanelConfig(16, 16, 1, 4, copies=True),
+        ),
     ],
     ids=[
         "long row",
@@ -121,11 +125,69 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         "L16-R16",
         "L16-R4",
         "L8-R16",
+        "16 columns",
     ],
 )
 def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+HALVES = replace(WORKLOAD, in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float16"))
+BRAINS = replace(
+    WORKLOAD, in_dtype="bfloat16", weight_dtype="bfloat16", epilogue=Epilogue("bfloat16")
+)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (
+            replace(HALVES, m=17, k=700, vector=8, structure=Structure(640, 224, 640)),
+            PanelConfig(16, 16, 1, 4, copies=True),
+        ),
+        (replace(HALVES, structure=Structure(0, 0, 0)), PanelConfig(32, 4, 2, 2)),
+        (
+            replace(
+                BRAINS, n=75, vector=2, epilogue=Epilogue("float32", "bfloat16", float_bias=True)
+            ),
+            PanelConfig(64, 4, 2, 1),
+        ),
+        (replace(BRAINS, n=66), PanelConfig(64, 8, 1, 2, False)),
+        (
+            Spmm(8, 9, 40, 8, Structure(1, 1, 1), "float16", "float16", Epilogue("float16")),
+            PanelConfig(32, 4, 1, 1, False),
+        ),
+    ],
+    ids=["long row", "empty", "residual", "unstaged", "one vector"],
+)
+def test_products_of_floats_are_right(workload: Spmm, config: PanelConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+def test_steps_of_floats_hold_the_matrix() -> None:
+    tiling = PanelTiling(HALVES, PanelConfig(32, 4, 1, 2))
+    _, constants = HALVES.random_case(np.random.default_rng(1))
+    values, at, starts, rows, *_ = pack_schedule(tiling, constants)
+    # Of each half: a lane's column, rows 2t and 2t + 1 of the first eight, then of the second.
+    halves = values.view(np.float16).reshape(-1, 2, GROUP, 4, 2, 2).transpose(0, 1, 4, 3, 5, 2)
+    found = np.zeros((150, 8, GROUP), np.float32)
+    for row, (start, stop) in zip(rows, itertools.pairwise(starts), strict=True):
+        for step in range(start, stop):
+            own = halves[step].reshape(STEP, GROUP).astype(np.float32)
+            np.add.at(found[:, row // GROUP], at[step] // 4, own)
+    dense = HALVES.matrix(constants).to_dense().astype(np.float32)
+    np.testing.assert_array_equal(found.reshape(150, -1).T[:61], dense)
+
+
+def test_narrow_panels_are_of_two_bytes_and_staged() -> None:
+    for workload, staged, legal in (
+        (WORKLOAD, True, False), (HALVES, True, True), (HALVES, False, False),
+    ):  # fmt: skip
+        config = PanelConfig(16, 4, 1, 1, staged)
+        assert (config in TEMPLATE.space(workload, TARGET)) == legal
 
 
 @needs_nvcc

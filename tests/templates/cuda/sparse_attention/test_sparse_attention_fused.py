@@ -14,19 +14,22 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedConfig, FusedTiling
 from autoq.templates.cuda.sparse_attention.schedule import (
     NEVER,
+    OF_PLACE,
     PARTLY,
     chosen_of,
+    due_times,
     pack_schedule,
 )
 from autoq.templates.cuda.sparse_attention.sparse_attention_fused import TEMPLATE
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.sparse.vector_matrix import from_dense
 from autoq.templates.structure import Structure
-from autoq.templates.target import parse_target
+from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Constants
 
 WORKLOAD = SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80))
-TARGET = parse_target("cuda:sm_80")
+TARGETS = [parse_target(f"cuda:{arch}") for arch in ("sm_80", "sm_90a")]
+"""Threads copy keys, and bulk copies do."""
 
 
 def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
@@ -36,12 +39,14 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
     ring, lane = config.slot * config.slots, np.arange(STEP)
-    for group, step in zip(order, firsts, strict=True):
-        time = -1
+    for groups, step in zip(order.reshape(len(firsts), -1), firsts, strict=True):
+        turn_of_step = (-1, -1)
         while not (words[step] == NEVER).all():
             heading = int(((words[step] >> 15 & 1) << lane).sum())
-            assert time <= heading % PARTLY < tiling.key_blocks and group >= 0
-            time = heading % PARTLY
+            time, place = heading % OF_PLACE, heading % PARTLY // OF_PLACE
+            assert turn_of_step <= (time, place) and time < tiling.key_blocks
+            turn_of_step, group = (time, place), groups[place]
+            assert group >= 0
             places = np.stack([words[step] & 0x7FFF, words[step] >> 16]).reshape(2, 2, 2, 8)
             # The second eight lanes of each half read the other chunk of the same rows.
             np.testing.assert_array_equal(places[:, :, 1], places[:, :, 0] ^ 1)
@@ -110,14 +115,35 @@ def test_steps_hold_any_mask(
 
 
 def test_eights_differ_modulo_8_where_there_are_such() -> None:
-    columns = np.sort(np.random.default_rng(3).permutation(256)[:128])
-    chosen = chosen_of(columns, 64, 10)
-    assert len(set(chosen)) == 64 and set(range(10)) <= set(chosen)
-    eights = columns[chosen].reshape(-1, 8) % 8
-    assert np.mean([len(set(eight)) == 8 for eight in eights]) > 0.7
+    columns = np.random.default_rng(3).permutation(64)
+    first = np.flatnonzero(columns % 8 == columns[-1] % 8)[-6:]
+    chosen = chosen_of(columns, first)
+    assert len(set(chosen)) == STEP and set(first) <= set(chosen)
+    crowd = np.bincount(columns[chosen] % 8, minlength=8)
+    assert crowd[columns[-1] % 8] == 6 and np.delete(crowd, columns[-1] % 8).max() <= 4
+    eights = columns[chosen_of(columns, first[:0])].reshape(-1, 8) % 8
+    assert [len(set(eight)) for eight in eights] == [8] * 4
+
+
+def test_turns_of_a_residue_come_evenly() -> None:
+    """Of 819 random keys the largest crowd in 32 that follow each other is smaller by due time."""
+    rng = np.random.default_rng(4)
+    config = FusedConfig(16, 4, 128, 12, 1, 1)
+    tiling = FusedTiling(SparseAttention(1, 1, 8, 8192, 64, Structure(819, 819, 819)), config)
+    crowds: dict[str, list[int]] = {"place": [], "due": []}
+    for _ in range(20):
+        columns = np.sort(rng.permutation(8192)[:819])
+        due = due_times(columns, tiling)
+        blocks = columns // config.slot
+        assert (due >= blocks).all() and (due < blocks + tiling.window).all()
+        for name, order in (("place", np.arange(819)), ("due", np.argsort(due, kind="stable"))):
+            runs = (columns[order] % 8)[: 25 * STEP].reshape(-1, STEP)
+            crowds[name] += [np.bincount(run).max() for run in runs]
+    assert np.mean(crowds["due"]) < 0.8 * np.mean(crowds["place"])
 
 
 @needs_nvcc
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.arch)
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
@@ -139,6 +165,6 @@ def test_eights_differ_modulo_8_where_there_are_such() -> None:
     ],
     ids=["16 bits", "8 bits", "4 bits", "deep", "empty", "full"],
 )
-def test_outputs_are_right(workload: SparseAttention, config: FusedConfig) -> None:
-    assert config in TEMPLATE.space(workload, TARGET)
-    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+def test_outputs_are_right(workload: SparseAttention, config: FusedConfig, target: Target) -> None:
+    assert config in TEMPLATE.space(workload, target)
+    assert_right_emulated(TEMPLATE, workload, config, target)

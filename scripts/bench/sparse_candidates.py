@@ -1,0 +1,103 @@
+"""Which configurations bench_sparse.py measures of a case."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+from cases.sparse_cases import SparseCase
+from sparse_kernels import SparseJob
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.registry import matching
+from autoq.templates.target import Target
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `jobs_of` reads."""
+    parser.add_argument("--samples", type=int, default=0)
+    parser.add_argument("--knobs", default="", help=knob_lists.__doc__)
+    parser.add_argument("--each", default="", help="names of knobs, commas between")
+    parser.add_argument("--most", type=int, default=3, help="configurations by --each")
+    parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--templates", default="", help="names, commas between; default all")
+
+
+def jobs_of(
+    number: int, case: SparseCase, target: Target, options: argparse.Namespace
+) -> list[SparseJob]:
+    """Every template's default; drawn and named configurations of the first; the ablation.
+
+    With `--each` also, for each combination of values of some knobs of the first template, the
+    configuration of least estimated time, and of these the best.
+    """
+    names = options.templates.split(",") if options.templates else None
+    all_of_them = matching(case.workload, target)
+    first, *others = [one for one in all_of_them if names is None or one.name in names]
+    space = first.space(case.workload, target)
+    configs = [first.default(case.workload, target)]
+    named = (
+        space.config_type(**{**vars(configs[0]), **each})
+        for each in knob_lists(options.knobs)
+        if each.keys() <= vars(configs[0]).keys()
+    )
+    configs += [config for config in named if config in space]
+    if options.each:
+        configs += best_of_each(first, case, target, options)
+    configs += space.sample(np.random.default_rng(5), options.samples)
+    jobs = [SparseJob(number, first.name, config) for config in dict.fromkeys(configs)]
+    for other in others:
+        own = other.space(case.workload, target)
+        chosen = [other.default(case.workload, target)]
+        if options.ablation and other.name == "spmm_online":
+            chosen += [
+                own.config_type(**{**vars(chosen[0]), "ahead": ahead, "padded": padded})
+                for ahead, padded in itertools.product((False, True), (False, True))
+            ]
+        jobs += [SparseJob(number, other.name, config) for config in dict.fromkeys(chosen)]
+    if options.ablation:
+        jobs += [SparseJob(number, first.name, config) for config in ablated(space, configs[0])]
+    return list(dict.fromkeys(jobs))
+
+
+def best_of_each(
+    template: Template, case: SparseCase, target: Target, options: argparse.Namespace
+) -> list[Any]:
+    """The configurations of least estimated time by values of the knobs `--each` names."""
+    names = options.each.split(",")
+    found: dict[tuple[Any, ...], tuple[float, Any]] = {}
+    if template.estimate is None:
+        return []
+    for config in template.space(case.workload, target).enumerate():
+        knobs = vars(config)
+        if not knobs.keys() >= set(names):
+            return []
+        of = tuple(knobs[name] for name in names)
+        seconds = template.estimate(case.workload, config, target)
+        if of not in found or seconds < found[of][0]:
+            found[of] = (seconds, config)
+    best = sorted(found.values(), key=lambda item: item[0])
+    return [config for _, config in best[: options.most]]
+
+
+def ablated(space: Space[Any], config: Any) -> list[Any]:
+    """A configuration with each of its knobs at each other value that is legal."""
+    return [
+        changed
+        for name, values in space.knobs.items()
+        for value in values
+        if (changed := space.config_type(**{**vars(config), name: value})) in space
+    ]
+
+
+def knob_lists(text: str) -> list[dict[str, Any]]:
+    """Configurations parted by semicolons, their knobs by commas: "columns=64,warps=16;parts=2"."""
+    lists = []
+    for part in filter(None, text.split(";")):
+        pairs = (pair.split("=") for pair in part.split(","))
+        lists.append({name: json.loads(value) for name, value in pairs})
+    return lists

@@ -1,0 +1,112 @@
+"""Geometric means over the collection that bench_sparse.py measured, a row for each matrix.
+
+Takes the files of `bench_sparse.py --set collection`, of any widths, and writes one JSON with a row
+for each matrix and width: the untuned default, the fastest configuration that was tried, and the
+peers, cuSPARSE's with blocks of each size. `means` says how many times as long each peer takes as
+the untuned default and as the fastest, geometric means over the matrices that it computes, by width
+and by sparsity. A PNG of the same name shows them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sparse_plots import draw_collection
+
+_BLOCKED = "blocked_ell_int8 "
+FASTEST_BLOCKS = "blocked_ell_fastest"
+"""cuSPARSE with the block size that is fastest for a matrix."""
+
+
+def condensed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each case of the files."""
+    by_case: dict[str, list[Mapping[str, Any]]] = {}
+    for file in files:
+        for row in file["rows"]:
+            by_case.setdefault(row["case"], []).append(row)
+    rows = []
+    for case, of_case in by_case.items():
+        own = [row for row in of_case if row.get("template") == "spmm_panel" and row["us"]]
+        if not own:
+            continue
+        best = min(own, key=lambda row: row["us"])
+        row = {
+            "case": case, "n": width_of(case), "sparsity": best["sparsity"],
+            "variation": best["variation"], "default_us": rounded(own[0]["us"]),
+            "us": rounded(best["us"]), "config": best["config"], "tried": len(own),
+        }  # fmt: skip
+        peers = {
+            one["peer"]: rounded(one["us"]) for one in of_case if one.get("us") and "peer" in one
+        }
+        blocks = [us for name, us in peers.items() if name.startswith(_BLOCKED)]
+        rows.append(row | peers | ({FASTEST_BLOCKS: min(blocks)} if blocks else {}))
+    return rows
+
+
+def width_of(case: str) -> int:
+    """Columns of the dense side, from a case's name."""
+    return int(case.split(", n ")[1].split(",")[0])
+
+
+def rounded(us: float) -> float:
+    """Four significant digits."""
+    return float(f"{us:.4g}")
+
+
+def means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Geometric means of what peers take, by width and sparsity; a sparsity of None is all."""
+    found = []
+    for n in sorted({row["n"] for row in rows}):
+        for sparsity in (None, *sorted({row["sparsity"] for row in rows})):
+            of = [row for row in rows if row["n"] == n and sparsity in (None, row["sparsity"])]
+            for peer in sorted({name for row in of for name in row if is_peer(name)}):
+                timed = [row for row in of if peer in row]
+                found.append({
+                    "n": n, "sparsity": sparsity, "peer": peer, "matrices": len(timed),
+                    "by_default": mean([row[peer] / row["default_us"] for row in timed]),
+                    "by_fastest": mean([row[peer] / row["us"] for row in timed]),
+                })  # fmt: skip
+    return found
+
+
+def is_peer(name: str) -> bool:
+    """Whether a field of a row is a peer's time."""
+    return name in ("int8", "float16") or name.startswith("blocked_ell")
+
+
+def mean(ratios: Sequence[float]) -> float:
+    """Geometric mean, to three digits behind the point."""
+    return round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", type=Path, nargs="+", help="files of bench_sparse.py")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
+    options = parser.parse_args()
+    files = [json.loads(path.read_text()) for path in options.parts]
+    if len({file["device"] for file in files}) != 1:
+        parser.error("the files are of several devices")
+    rows = condensed(files)
+    result = {
+        "device": files[0]["device"],
+        "runs": [{name: file[name] for name in ("driver", "date", "commit", "peers")}
+                 for file in files],
+        "means": means(rows), "rows": rows,
+    }  # fmt: skip
+    lines = ",\n ".join(json.dumps(row) for row in rows)
+    head = json.dumps({**result, "rows": []}, indent=1).removesuffix("[]\n}")
+    options.output.with_suffix(".json").write_text(f"{head}[\n {lines}\n]}}\n")
+    draw_collection(result, options.output.with_suffix(".png"))
+    for row in result["means"]:
+        if row["sparsity"] is None:
+            print(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Products of two activations on wgmma."""

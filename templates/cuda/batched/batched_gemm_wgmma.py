@@ -1,0 +1,98 @@
+"""Products of two activations on wgmma: bytes, and 16-bit floats with sums of float32.
+
+Operands arrive by TMA, so that rows of other are whole 16-byte units; rows of x that are not are
+copied by threads, and rows of y may be of any length.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autoq.templates.base import Template
+from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
+from autoq.templates.cuda.batched.cost import estimate
+from autoq.templates.cuda.batched.plan import (
+    UNIT_BYTES,
+    ZERO_POINTS,
+    BatchedWgmmaPlan,
+    copies_x,
+    row_bytes,
+    stores_boxes,
+)
+from autoq.templates.cuda.batched.space import MOST_COLUMNS, default, space
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, scalar_words
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+_OUTPUTS = {True: ("float16", "bfloat16"), False: ("int8", "uint8")}
+_LONGEST_COPIED = 2048
+"""Bytes of a row of x that threads copy, since all of it is in shared memory at once."""
+_MOST = 1 << 31
+
+
+def matches(workload: object, target: Target) -> bool:
+    """On sm_90a: outputs as wide as the operands, and no residual or table behind the products."""
+    if not isinstance(workload, BatchedGemm) or not target.has_wgmma or workload.has_four_bits:
+        return False
+    out = workload.epilogue.out_dtype
+    if workload.in_dtype == "float32" or workload.epilogue != Epilogue(out):
+        return False
+    if out not in _OUTPUTS[workload.floating]:
+        return False
+    arrays = (*workload.inputs, *workload.outputs)
+    whole = row_bytes(workload, workload.other_order, workload.other_dtype) % UNIT_BYTES == 0
+    short = row_bytes(workload, workload.x_order, workload.in_dtype) <= _LONGEST_COPIED
+    whole = whole and (short or not copies_x(workload))
+    small = all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
+    return whole and small and (stores_boxes(workload) or _rows_follow(workload))
+
+
+def _rows_follow(workload: BatchedGemm) -> bool:
+    """Whether a block has whole rows of y, one behind the other."""
+    apart = workload.y_order.startswith("bh") or workload.heads == 1
+    return apart and workload.n <= MOST_COLUMNS * WARPGROUP_COLUMNS
+
+
+def build(workload: BatchedGemm, config: BatchedWgmmaConfig, target: Target) -> PrimFunc:
+    """PrimFunc (x, other, zero_points?, scale, scalars, y); see `build_kernel`."""
+    from autoq.templates.cuda.batched.kernel import build_kernel
+
+    return build_kernel(BatchedWgmmaPlan(workload, config, target), packed(workload, config))
+
+
+def pack(
+    workload: BatchedGemm, config: BatchedWgmmaConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """The zero points of bytes, then scale and scalars."""
+    packed_arrays: list[np.ndarray] = []
+    if not workload.floating:
+        zero_points = [int(constants.get(f"{name}_zero_point", 0)) for name in ("x", "other")]
+        packed_arrays.append(np.array(zero_points + [0] * (ZERO_POINTS - 2), np.int32))
+    scale = np.asarray(constants["scale"], np.float32).reshape(1)
+    return (*packed_arrays, scale, packed_scalars(workload.epilogue, constants))
+
+
+def packed(workload: BatchedGemm, config: BatchedWgmmaConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    specs = [] if workload.floating else [TensorSpec("zero_points", (ZERO_POINTS,), "int32")]
+    return (
+        *specs,
+        TensorSpec("scale", (1,), "float32"),
+        TensorSpec("scalars", (scalar_words(workload.epilogue),), "float32"),
+    )
+
+
+TEMPLATE = Template(
+    "batched_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=30,
+    estimate=estimate,
+)  # fmt: skip
+"""Products of two activations on Hopper's tensor cores."""

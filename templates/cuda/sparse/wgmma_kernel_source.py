@@ -1,0 +1,88 @@
+"""CUDA source of products of long vectors: from the sums of a tile of y to its outputs; the kernel.
+
+A block computes one tile of y, of one vector row, or one after another: what copies goes on to the
+next tile while what multiplies finishes outputs.
+"""
+
+from __future__ import annotations
+
+COLUMNS_SOURCE = r"""
+__device__ __forceinline__ void multiply_columns(
+    const Ring& ring, const VectorRow& row, Position& at, const Constants& from, OUT* y,
+    unsigned char* smem, const RowTerms& terms, int order, int first_row, int first_column,
+    int warp, int number) {
+  int sums[TILES][TILE_SUMS];
+  #pragma unroll
+  for (int i = 0; i < TILES; ++i)
+    #pragma unroll
+    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
+  terms.fetch(from, order * VECTOR, 32 * warp + number);
+  const unsigned lane_place = number * PITCH + warp * TILES * 16 * SIZE;
+  multiply_stages(sums, ring, row, at, lane_place, number);
+  #pragma unroll
+  for (int i = 0; i < TILES; ++i)
+    #pragma unroll
+    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
+  const int column = first_column + warp * TILES * 16;
+  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : 2)};
+  const Channels own = shared_terms(from);
+  unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
+  // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
+  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  const auto finish_all = [&](auto form) {
+    finish_rows<decltype(form)::value>(
+        sums, own, from, y, terms, staging, first_row, column, lane);
+  };
+  if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
+  else if (SATURATES && own.form == Form::SHIFT)
+    finish_all(Is<SATURATES ? Form::SHIFT : Form::ANY>());
+  else finish_all(Is<SATURATES ? Form::CLAMP : Form::ANY>());
+}
+
+__device__ __forceinline__ void multiply_sparse(
+    unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
+    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
+    int thread) {
+  const int warp = thread / 32, number = thread % 32;
+  const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
+  if (thread == 0) open_ring(ring);
+  if constexpr (CLUSTER > 1) {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  } else {
+    __syncthreads();
+  }
+  int tile = block;
+  if (warp >= CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
+    Position at = {0, 1};
+    do {
+      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
+      const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
+      copy_stages(ring, b, reinterpret_cast<const unsigned char*>(values),
+                  reinterpret_cast<const int*>(places), row, at, first_column, tile % CLUSTER,
+                  thread - 32 * CONSUMERS);
+    } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
+    if constexpr (CLUSTER > 1) {  // others still arrive here
+      for (int i = 0; i < STAGES; ++i) {
+        wait_for(ring.empty(at.stage), at.phase);
+        at.advance();
+      }
+    }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
+    Position at = {0, 0};
+    int* terms = reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16);
+    // Terms of two tiles: warps may still read those of one when others are at the next.
+    int* next_terms = terms + PERSISTENT * 3 * VECTOR;
+    do {
+      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
+      const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
+      multiply_columns(ring, row, at, from, y, smem, RowTerms{terms}, order,
+                       __ldg(rows_of + order), first_column, warp, number);
+      int* last = terms;
+      terms = next_terms, next_terms = last;
+    } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
+  }
+}
+"""

@@ -1,0 +1,111 @@
+"""CUDA source of the ring of keys: blocks of them come by bulk copies, or by copies of threads.
+
+With bulk copies nothing holds all warps of a block together: each waits for a block of keys, and
+the last one to leave a block sends for another into its place. Without, a barrier of all threads
+parts one time from the next.
+"""
+
+from __future__ import annotations
+
+RING_SOURCE = r"""
+constexpr int SLOT_BYTES = SLOT * ROW_BYTES, WINDOW = SLOTS - AHEAD;
+
+__device__ __forceinline__ void copy_later(unsigned to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+}
+
+// Where the keys and values of all pairs lie, and which block this is.
+struct Source {
+  const void* bytes;
+  int block;
+  // Of a block of keys. Found anew: a place that all threads keep takes two registers.
+  __device__ __forceinline__ const uint4* of(int number) const {
+    int own = block;
+    asm volatile("" : "+r"(own));
+    const long long before = (long long)(own / PARTS_OF_QUERIES) * KEY_BLOCKS + number;
+    return reinterpret_cast<const uint4*>(bytes) + before * (SLOT_BYTES / 16);
+  }
+};
+// Where the ring lies, then for each slot a barrier that opens when its keys are there, then how
+// many warps left each of the last times.
+struct Ring {
+  unsigned keys, full, left;
+  __device__ __forceinline__ unsigned slot(int number) const {
+    return keys + number % SLOTS * SLOT_BYTES;
+  }
+};
+
+// One thread sends for a block of keys and values, which lie together.
+__device__ __forceinline__ void send_for(const Ring& ring, const Source& kv, int number) {
+  const unsigned full = ring.full + number % SLOTS * 8;
+  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+               ::"r"(full), "r"(SLOT_BYTES) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               " [%0], [%1], %2, [%3];"
+               ::"r"(ring.slot(number)), "l"(kv.of(number)),
+                 "r"(SLOT_BYTES), "r"(full) : "memory");
+}
+// All threads copy their pieces of a block of keys.
+__device__ __forceinline__ void load_slot(
+    const Ring& ring, const Source& kv, int number, int thread) {
+  constexpr int ITEMS = SLOT_BYTES / 16;
+  if (number < KEY_BLOCKS) {
+    const unsigned to = ring.slot(number) + thread * 16;
+    const uint4* from = kv.of(number) + thread;
+    #pragma unroll
+    for (int i = 0; i < ITEMS; i += THREADS) {
+      if (i + THREADS <= ITEMS || thread < ITEMS - i) copy_later(to + i * 16, from + i);
+    }
+  }
+  asm volatile("cp.async.commit_group;" ::);
+}
+
+// Before the first time. Queries, which threads copied, are there behind it.
+__device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, int thread) {
+  if constexpr (!BULK) {
+    #pragma unroll 1
+    for (int i = 0; i < AHEAD; ++i) load_slot(ring, kv, i, thread);
+    return;
+  }
+  if (thread == 0) {
+    #pragma unroll 1
+    for (int i = 0; i < SLOTS; ++i) {
+      asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(ring.full + i * 8) : "memory");
+      asm volatile("st.shared.u32 [%0], 0;" ::"r"(ring.left + i * 4) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    #pragma unroll 1
+    for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
+  }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
+// Waits for the newest block of keys of a time.
+__device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int time, int thread) {
+  if constexpr (BULK) {
+    unsigned done = 0;
+    while (!done)
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                   " selp.u32 %0, 1, 0, p; }"
+                   : "=r"(done) : "r"(ring.full + time % SLOTS * 8), "r"(time / SLOTS & 1)
+                   : "memory");
+  } else {
+    asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
+    __syncthreads();
+    load_slot(ring, kv, time + AHEAD, thread);
+  }
+}
+// A warp is done with the oldest block of keys of a time; the last of them sends for another.
+__device__ __forceinline__ void leave(const Ring& ring, const Source& kv, int time, int lane) {
+  if constexpr (!BULK) return;
+  __syncwarp();
+  if (lane == 0) {
+    unsigned before;
+    asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
+                 : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
+    const int next = time + 1 + AHEAD;
+    if (before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
+      send_for(ring, kv, next);
+  }
+}
+"""

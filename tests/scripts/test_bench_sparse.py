@@ -1,0 +1,113 @@
+"""What bench_sparse.py measures, prepares and makes of the collection's rows, without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from array_files import read_arrays
+from cases.sparse_cases import PAIRS, collection_cases, equal_rows, layer_cases
+from sparse_candidates import add_options, jobs_of, knob_lists
+from sparse_collection import condensed, means
+from sparse_kernels import prepare
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
+from autoq.templates.target import parse_target
+
+TARGET = parse_target("cuda:sm_90a")
+
+
+def options(text: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    return parser.parse_args(text.split())
+
+
+def test_the_collection_has_sixteen_uneven_matrices_of_each_sparsity_at_three_widths() -> None:
+    cases = collection_cases()
+    assert len({case.name for case in cases}) == len(cases) == 3 * 96
+    for case in cases[::30]:
+        _, constants = case.arrays()
+        case.workload.check_constants(constants)
+        lengths = np.diff(constants["pointers"])
+        assert 0.3 < lengths.std() / lengths.mean() < 0.5
+        assert lengths.mean() == pytest.approx((1 - case.sparsity) * case.workload.k, rel=0.05)
+
+
+def test_values_of_twelve_bits_and_floats_are_of_their_types() -> None:
+    by_pair = {case.name.rsplit(" ", 1)[1]: case for case in layer_cases()}
+    assert list(by_pair) == [pair.name for pair in PAIRS]
+    _, constants = by_pair["L12-R4"].arrays()
+    values = constants["values"]
+    assert values.dtype == np.int16 and (values.min(), values.max()) == (-2048, 2047)
+    (b,), constants = by_pair["f16"].arrays()
+    assert b.dtype == constants["values"].dtype == np.float16
+
+
+def test_the_best_of_each_value_are_legal_and_the_default_comes_first() -> None:
+    case = equal_rows(256, 512, 128, 0.9)
+    space = TEMPLATE.space(case.workload, TARGET)
+    jobs = jobs_of(
+        0, case, TARGET, options("--templates spmm_panel --each columns,staged --most 4")
+    )
+    assert jobs[0].config == TEMPLATE.default(case.workload, TARGET)
+    assert all(job.config in space for job in jobs) and 4 <= len(jobs) <= 5
+    assert len({(job.config.columns, job.config.staged) for job in jobs}) == 4
+    ablated = jobs_of(0, case, TARGET, options("--ablation"))
+    changed = [
+        sum(one != other for one, other in zip(vars(job.config).values(), first, strict=True))
+        for job in ablated
+        if job.template == "spmm_panel"
+        for first in [tuple(vars(ablated[0].config).values())]
+    ]
+    assert set(changed) == {0, 1} and len(changed) > 10
+    assert sum(job.template == "spmm_online" for job in ablated) >= 4
+
+
+def test_knobs_are_read_from_one_text() -> None:
+    assert knob_lists("columns=64,staged=true;warps=4") == [
+        {"columns": 64, "staged": True},
+        {"warps": 4},
+    ]
+
+
+@needs_nvcc
+def test_a_case_is_prepared_with_its_outputs_and_packed_constants(tmp_path: Path) -> None:
+    case = equal_rows(64, 96, 32, 0.5)
+    of_case = functools.partial(jobs_of, target=TARGET, options=options("--templates spmm_panel"))
+    assert list(prepare([case], of_case, tmp_path, TARGET, tmp_path / "kernels", 1)) == []
+    activations, expected, uneven = read_arrays(tmp_path / "0000.case")
+    np.testing.assert_array_equal(expected[0], case.workload.reference(*case.arrays())[0])
+    np.testing.assert_array_equal(activations[0], case.arrays()[0][0])
+    name, knobs, packed = read_arrays(tmp_path / "0000-000.job")
+    assert (name, uneven) == ("spmm_panel", 0.0)
+    config = TEMPLATE.space(case.workload, TARGET).from_dict(knobs)
+    specs = TEMPLATE.packed(case.workload, config)
+    assert [array.shape for array in packed] == [spec.shape for spec in specs]
+
+
+def test_means_are_geometric_and_the_fastest_blocks_are_chosen_by_matrix() -> None:
+    rows = []
+    for case, us, peers in (("a, n 256, 0.5", (4.0, 2.0), (8.0, 4.0)),
+                            ("b, n 256, 0.5", (9.0, 9.0), (9.0, 81.0))):  # fmt: skip
+        rows += [
+            {"case": case, "template": "spmm_panel", "config": {}, "us": one, "sparsity": 0.5,
+             "variation": 0.4}
+            for one in us
+        ]  # fmt: skip
+        rows += [
+            {"case": case, "peer": f"blocked_ell_int8 {block}", "us": one}
+            for block, one in zip((8, 64), peers, strict=True)
+        ]
+    found = condensed([json.loads(json.dumps({"rows": rows}))])
+    assert [(row["default_us"], row["us"], row["tried"]) for row in found] == [(4, 2, 2), (9, 9, 2)]
+    by_peer = {row["peer"]: row for row in means(found) if row["sparsity"] is None}
+    fastest, eights = by_peer["blocked_ell_fastest"], by_peer["blocked_ell_int8 8"]
+    assert (fastest["by_default"], fastest["by_fastest"]) == (1.0, pytest.approx(2**0.5, abs=1e-3))
+    assert (eights["by_default"], eights["by_fastest"]) == (pytest.approx(2**0.5, abs=1e-3), 2.0)
+    assert fastest["matrices"] == 2
