@@ -20,6 +20,7 @@ from autoq.templates.operators.spmm import Spmm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.sparsity import VECTORS
+from autoq.templates.structure import Structure
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
@@ -29,18 +30,26 @@ if TYPE_CHECKING:
 
 _TURN = (1, 0)
 _TURNED = {"b": "turned_x", "residual": "turned_residual", "y": "turned_y"}
+_MOST_STORED = 0.5
 _EPILOGUE = ("bias", "scale", "scalars", "float_bias")
+
+
+def _few(workload: Gemm, vector: int, structure: Structure) -> bool:
+    """Whether vectors that hold single values are few enough to be worth a trial."""
+    assert workload.sparsity is not None
+    whole = workload.sparsity.pattern == VECTORS
+    return whole or structure.blocks * vector <= _MOST_STORED * workload.n * workload.k
 
 
 def as_spmm(workload: Gemm) -> Spmm | None:
     """The sparse product of a layer; None without such zeros, or where it has another epilogue."""
-    sparsity = workload.sparsity
-    if sparsity is None or sparsity.pattern != VECTORS:
+    vectors = None if workload.sparsity is None else workload.sparsity.in_vectors
+    if vectors is None or not _few(workload, *vectors):
         return None
     try:
         return Spmm(
-            workload.n, workload.m, workload.k, sparsity.granularity, sparsity.structure,
-            workload.in_dtype, workload.weight_dtype, workload.epilogue,
+            workload.n, workload.m, workload.k, *vectors, workload.in_dtype,
+            workload.weight_dtype, workload.epilogue,
         )  # fmt: skip
     except InputError:
         return None
@@ -48,8 +57,8 @@ def as_spmm(workload: Gemm) -> Spmm | None:
 
 def spmm_constants(workload: Gemm, constants: Constants) -> dict[str, Any]:
     """The constants of `as_spmm`."""
-    assert workload.sparsity is not None
-    matrix = to_vectors(np.asarray(constants["weight"]), workload.sparsity.granularity)
+    vector = _product(workload).vector
+    matrix = to_vectors(np.asarray(constants["weight"]), vector)
     own = {name: constants[name] for name in _EPILOGUE if name in constants}
     return own | {
         "values": matrix.values,

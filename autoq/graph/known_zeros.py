@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS
-from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.sparse.sparsity import TILES_AND_ELEMENTS, Sparsity
 from autoq.templates.sparse.suited import suited_vector
-from autoq.templates.sparse.tiles import FULL, GRANULARITIES
+from autoq.templates.sparse.tiles import FULL, GRANULARITIES, beside_tiles
 from autoq.templates.sparse.two_four import is_two_four
 
 MOST_STORED = 0.5
@@ -20,6 +20,18 @@ _NARROW = 32
 
 _FULL_VECTORS = 0.8
 """Of the values of a weight that fits vectors, those that are not zero."""
+
+_HALF_FULL = 0.5
+"""The least of them: what has fewer is a weight of single values, which vectors hold besides."""
+
+_LEAST_FULL, _LEAST_FULL_NARROW = 0.2, 0.45
+"""The least share of tiles that is not zero, and of tiles narrower than `_NARROW`.
+
+Vectors of 4 of 16 leave a quarter of a tile. Narrow tiles hold single values at random places too.
+"""
+
+_MOST_SINGLE = 0.75
+"""Of a weight, that a product with single values multiplies by, alone or beside tiles."""
 
 
 def two_four_classes(weight: np.ndarray) -> Iterator[Sparsity]:
@@ -32,9 +44,19 @@ def tile_wise_classes(weight: np.ndarray) -> Iterator[Sparsity]:
     """The tile-wise classes that a weight [n, k] fits, the most suitable first.
 
     Tiles keep a tenth less than the weight at least; what they keep may have zeros, as where
-    vectors are pruned within tiles. The widest tiles that store at most a tenth more than the
-    narrowest come first, then narrower ones.
+    vectors are pruned within tiles, `_LEAST_FULL` of them at most. The widest tiles that store at
+    most a tenth more than the narrowest come first, then narrower ones.
     """
+    return _tiles(weight, _LEAST_FULL)
+
+
+def full_tile_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The tile-wise classes of a weight [n, k] whose tiles have hardly any zeros."""
+    return _tiles(weight, FULL)
+
+
+def _tiles(weight: np.ndarray, full: float) -> Iterator[Sparsity]:
+    """Tile-wise classes of which narrow tiles are as full as single values in them never are."""
     nonzero = np.asarray(weight) != 0
     kept = nonzero[nonzero.any(axis=1)]
     found: list[tuple[int, int]] = []
@@ -45,8 +67,10 @@ def tile_wise_classes(weight: np.ndarray) -> Iterator[Sparsity]:
         if area > FULL * nonzero.size:
             break  # wider tiles keep at least as much
         found.append((area, granularity))
+    count = int(np.count_nonzero(nonzero))
     for area, granularity in reversed(found):
-        if FULL * area <= found[0][0]:
+        least = full if granularity >= _NARROW else max(full, _LEAST_FULL_NARROW)
+        if FULL * area <= found[0][0] and count >= least * area:
             yield Sparsity.of_tiles(weight, granularity)
 
 
@@ -79,5 +103,29 @@ def vector_classes(weight: np.ndarray) -> Iterator[Sparsity]:
     outputs, inputs = np.nonzero(np.asarray(weight))
     vector = suited_vector(outputs, inputs, weight.shape[1], lengths)
     found = Sparsity.of_vectors(weight, vector)
-    if found.structure.blocks * vector <= MOST_STORED * weight.size:
+    stored = found.structure.blocks * vector
+    if stored <= MOST_STORED * weight.size and len(outputs) >= _HALF_FULL * stored:
         yield found
+
+
+def tile_and_element_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The class in tiles and in single values beside them, of the widest tiles that are full.
+
+    There are fewer values beside tiles than in them, and `_MOST_SINGLE` of the weight at most in
+    both: narrow tiles of a weight with zeros by chance are fuller than the rest.
+    """
+    kept = np.count_nonzero(weight)
+    for granularity in GRANULARITIES:
+        tiles, single = beside_tiles(np.asarray(weight).T != 0, granularity)
+        inside = sum(len(tile.rows) * len(tile.columns) for tile in tiles)
+        beside = int(np.count_nonzero(single))
+        full = kept - beside >= FULL * inside
+        if 0 < beside < inside and full and inside + beside <= _MOST_SINGLE * weight.size:
+            yield Sparsity.of(TILES_AND_ELEMENTS, weight, granularity)
+            return
+
+
+def element_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The class of single values, where they are few enough for kernels that go by them."""
+    if np.count_nonzero(weight) <= _MOST_SINGLE * weight.size:
+        yield Sparsity.of_elements(weight)

@@ -1,26 +1,24 @@
 """Times products with pruned weights beside dense ones on this GPU, in one run.
 
-Each case runs with the untuned default of the template of its pattern, or with the knobs that
-`--knobs` names, and beside cuBLASLt's dense product; of 2:4 weights beside cuSPARSELt's too, where
-torch has it. Every output element is compared with the reference.
-Times are medians over replays of a CUDA graph, of the whole and of its stages. `--prepare` compiles
-kernels and computes references, which needs no GPU, into `--cache`. Rows of cases that are measured
-replace those of the output file; each row has a date and a commit.
+Each case runs with the untuned default of every template that knows its pattern, or with the knobs
+that `--knobs` names, and beside cuBLASLt's dense product and what else `pruned_peers.py` has. Every
+output element is compared with the reference. Times are medians over replays of a CUDA graph, of
+the whole and of its first stage. `--prepare` compiles kernels, packs weights and computes
+references into `--cache`, which needs no GPU. Rows of cases that are measured replace those of the
+output file; each row has a date and a commit.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,211 +26,105 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from array_files import read_arrays, write_arrays
-from cases.tile_wise_cases import TileWiseCase, cases
+from cases.pruned_cases import PrunedCase, cases
 from checkout import commit
+from pruned_kernels import Candidate, Prepared, prepare, prepared
+from pruned_peers import PEERS, peer_times
 
 from autoq.devices import require_device, resolve
-from autoq.errors import BuildError
-from autoq.kernel.compile import compile_program
-from autoq.libraries.byte_products import ByteProducts
-from autoq.libraries.float_products import FloatProducts
 from autoq.measure.check import complaints
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import in_turn
 from autoq.runtime.cuda.driver import Device
-from autoq.search.knobs import plain_config
-from autoq.templates.base import Template
-from autoq.templates.cuda.tile_wise import gemm_tile_wise
-from autoq.templates.cuda.two_four import gemm_two_four
-from autoq.templates.target import Target
 
-TIMING = Timing(repeat=9, min_seconds=4e-3, overlapped=True)
+TIMING = Timing(repeat=9, min_seconds=3e-3, overlapped=True)
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A case, and the knobs that its configuration has instead of the default's."""
-
-    case: TileWiseCase
-    knobs: tuple[str, ...]
-    target: Target
-    cache: Path
-
-    @property
-    def template(self) -> Template:
-        """What computes the case's pattern."""
-        return (gemm_tile_wise if self.case.granularity else gemm_two_four).TEMPLATE
-
-    def config(self, workload: Any) -> Any:
-        """The default with the knobs."""
-        space = self.template.space(workload, self.target)
-        values = space.to_dict(self.template.default(workload, self.target))
-        named = {name: json.loads(v) for name, v in (item.split("=") for item in self.knobs)}
-        values |= {name: value for name, value in named.items() if name in values}
-        return space.config_type(**values)
-
-    def prepared(self) -> str:
-        """Compile the kernel and pack the weight; what is wrong, or what the kernel takes."""
-        _, constants = arrays_of(self.case, self.cache)
-        workload = self.case.workload(constants)
-        config = self.config(workload)
-        if config not in self.template.space(workload, self.target):
-            return f"{self.case.name}: {config} is not legal"
-        try:
-            kernel = self.kernel(workload, config)
-        except BuildError as error:
-            return f"{self.case.name}: {config} {error}"
-        self.packed(workload, config, constants)
-        return f"{self.case.name}: {self.knobs} {kernel.registers} {kernel.spill_bytes} spilled"
-
-    def packed(self, workload: Any, config: Any, constants: Any) -> Any:
-        """The constants as the kernel takes them."""
-        name = f"{self.case.name} {config}"
-        return kept(self.cache, name, lambda: self.template.constants(workload, config, constants))
-
-    def kernel(self, workload: Any, config: Any) -> Any:
-        """The program, compiled or taken from the cache."""
-        specs = (*workload.inputs, *self.template.packed(workload, config), *workload.outputs)
-        program = self.template.program(workload, config, self.target)
-        return compile_program(program, specs, self.target, cache_dir=self.cache)
+def right(found: np.ndarray, case: Prepared, threads: ThreadPoolExecutor) -> str | None:
+    """What is wrong with an output, compared by rows; None for nothing."""
+    (expected,) = case.expected
+    check = partial(complaints, workload=case.workload, target=case.target)
+    parts = [np.array_split(array, 16) for array in (found, expected)]
+    lines = threads.map(lambda part: check([part[0]], [part[1]]), zip(*parts, strict=True))
+    return next((line for line in lines if line), None)
 
 
-def kept(cache: Path, name: str, compute: Callable[[], Any]) -> Any:
-    """What compute gives, from the cache where it is there."""
-    file = cache / f"{hashlib.sha256(name.encode()).hexdigest()[:20]}.npz"
-    if not file.exists():
-        write_arrays(file, compute())
-    return read_arrays(file)
-
-
-def arrays_of(case: TileWiseCase, cache: Path) -> Any:
-    """Activations and constants of a case."""
-    return kept(cache, f"arrays {case.name}", case.arrays)
-
-
-def outputs_of(case: TileWiseCase, cache: Path, threads: int) -> Any:
-    """The outputs of a case in numpy."""
-
-    def compute() -> Any:
-        return case.dense.reference_in_threads(*arrays_of(case, cache), threads)
-
-    return kept(cache, f"outputs {case.name}", compute)
-
-
-def measured(case: TileWiseCase, subjects: list[Subject], rows: list[dict[str, Any]]) -> None:
-    """Append a row for every subject of a case."""
-    cache = subjects[0].cache
-    values, constants = arrays_of(case, cache)
-    workload = case.workload(constants)
-    expected = outputs_of(case, cache, len(os.sched_getaffinity(0)))
-    bench = CudaBench(Device(0), values, [np.empty(s.shape, s.dtype) for s in workload.outputs])
-    for subject in subjects:
-        config = subject.config(workload)
-        row = {"case": case.name, "config": plain_config(config)}
-        rows.append(row)
-        if config not in subject.template.space(workload, subject.target):
-            row["failure"] = "not legal"
-            continue
-        try:
-            kernel = subject.kernel(workload, config)
-        except BuildError as error:
-            row["failure"] = str(error)
-            continue
-        packed = subject.packed(workload, config, constants)
-        whole = bench.load(kernel, packed)
-        for poison in (0x55, 0xFF):
-            found = whole.run_over(poison)
-        row["failure"] = complaints(list(found), expected, workload, subject.target)
-        first = [bench.load(replace(kernel, launches=kernel.launches[:1]), packed)]
-        prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
-        watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
-        us, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
-        row |= {"us": us, "turning_us": sum(turn), "spills": kernel.spill_bytes}
-        print(f"{us:8.2f} us, turning {sum(turn):6.2f}  {case.name} {plain_config(config)} "
-              f"{row['failure'] or ''}", flush=True)  # fmt: skip
+def timed(
+    candidate: Candidate, case: Prepared, bench: CudaBench, threads: ThreadPoolExecutor
+) -> dict[str, Any]:
+    """What is measured of a kernel: microseconds, of the whole and of its first stage."""
+    kernel = candidate.kernel
+    row: dict[str, Any] = {"template": candidate.template, "config": candidate.config, "us": None}
+    if kernel is None:
+        return {**row, "failure": candidate.failure}
+    whole = bench.load(kernel, candidate.packed)
+    for poison in (0x55, 0xFF):
+        (found,) = whole.run_over(poison)
+    row["failure"] = right(found, case, threads)
+    first = [bench.load(replace(kernel, launches=kernel.launches[:1]), candidate.packed)]
+    prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
+    watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
+    us, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
+    return {**row, "us": us, "turning_us": sum(turn), "spills": kernel.spill_bytes}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
     parser.add_argument("--knobs", action="append", default=[], help="name=value, spaces between")
+    parser.add_argument("--peers", default=",".join(PEERS), help=", ".join(PEERS))
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--processes", type=int, default=None, help="that prepare")
-    parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     parts = options.cases.split(",")
     chosen = [case for case in cases() if any(part in case.name for part in parts)]
-    if options.prepare:
-        target = resolve("cuda").target
-    else:
-        host = resolve("cuda")
-        require_device(host)
-        target = host.target
     knobs = [tuple(text.split()) for text in options.knobs or [""]]
-    subjects = {c: [Subject(c, k, target, options.cache) for k in knobs] for c in chosen}
     if options.prepare:
-        with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-            list(pool.map(arrays_of, chosen, repeat(options.cache)))
-            outputs = pool.map(outputs_of, chosen, repeat(options.cache), repeat(8))
-            for line in pool.map(Subject.prepared, chain(*subjects.values())):
-                print(line, flush=True)
-            list(outputs)
+        context = get_context("spawn")
+        with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
+            given = chosen, repeat(knobs), repeat(resolve("cuda").target), repeat(options.cache)
+            for done in pool.map(prepare, *given):
+                print(*done, sep="\n", flush=True)
         return
-    run(options, subjects)
+    require_device(resolve("cuda"))
+    run(options, chosen, knobs)
 
 
-def run(options: argparse.Namespace, subjects: dict[TileWiseCase, list[Subject]]) -> None:
-    """Measure every case, keeping the output file up to date."""
+def run(
+    options: argparse.Namespace, chosen: list[PrunedCase], knobs: list[tuple[str, ...]]
+) -> None:
+    """Measure every case, then peers, keeping the output file up to date."""
     host = resolve("cuda")
     rows: list[dict[str, Any]] = []
     if options.output and options.output.exists():
         rows = json.loads(options.output.read_text())["rows"]
-    peers = {} if options.no_peers else peer_times(list(subjects))
-    for case, own in subjects.items():
-        rows = [row for row in rows if row["case"] != case.name]
-        found: list[dict[str, Any]] = []
-        measured(case, own, found)
-        dated = {"date": str(datetime.date.today()), "commit": commit()}
-        rows += [{**row, **peers.get(case.name, {}), **dated} for row in found]
+    dated = {"date": str(datetime.date.today()), "commit": commit()}
+
+    def add(case: PrunedCase, row: dict[str, Any]) -> None:
+        rows.append({"case": case.name, **row, **dated})
+        print(case.name, *(value for name, value in row.items() if name != "spills"), flush=True)
         if options.output:
             heading = {"device": str(host.device), "driver": host.driver}
             options.output.write_text(json.dumps({**heading, "rows": rows}, indent=1) + "\n")
-    if any(row.get("failure") not in (None, "not legal") for row in rows):
+
+    names = {case.name for case in chosen}
+    rows = [row for row in rows if row["case"] not in names]
+    with ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as threads:
+        for case in chosen:
+            made = prepared(case, knobs, host.target, options.cache)
+            shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
+            bench = CudaBench(Device(0), made.activations, shapes)
+            for candidate in made.candidates:
+                add(case, timed(candidate, made, bench, threads))
+            del bench
+    for case, row in peer_times(chosen, [name for name in options.peers.split(",") if name]):
+        add(case, row)
+    if any(row.get("failure") for row in rows if row.get("template")):
         sys.exit("some outputs are wrong")
-
-
-def peer_times(cases: list[TileWiseCase]) -> dict[str, dict[str, float | None]]:
-    """Microseconds of the libraries' products by the cases' names.
-
-    They are cuBLASLt's dense ones, and of 2:4 weights also cuSPARSELt's.
-    """
-    dense: dict[Any, float] = {}
-    for workload in dict.fromkeys(case.dense for case in cases):
-        kind = ByteProducts if workload.in_dtype == "int8" else FloatProducts
-        dense[workload] = kind().measure(workload, TIMING).seconds * 1e6
-        print(f"{dense[workload]:8.2f} us  cuBLASLt {workload}", flush=True)
-    found: dict[str, dict[str, float | None]] = {
-        case.name: {"cublaslt_us": dense[case.dense]} for case in cases
-    }
-    pruned = {_extents(case.dense): case.name for case in cases if not case.granularity}
-    if pruned:
-        command = [sys.executable, Path(__file__).with_name("cusparselt_times.py"), *pruned]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        for line in done.stdout.splitlines():
-            extents, *words = line.split()
-            us = float(words[0]) if len(words) == 1 else None
-            found[pruned[extents]]["cusparselt_us"] = us
-            print(f"cuSPARSELt {line}", flush=True)
-    return found
-
-
-def _extents(workload: Any) -> str:
-    return f"{workload.m},{workload.n},{workload.k},{workload.in_dtype}"
 
 
 if __name__ == "__main__":

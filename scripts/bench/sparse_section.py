@@ -67,18 +67,23 @@ def attention(result: Mapping[str, Any]) -> str:
 
 
 def pruned(result: Mapping[str, Any]) -> str:
-    """Products with pruned weights, the fastest configuration of each."""
+    """Products with pruned weights, the fastest kernel of each, and the libraries' rows."""
     cells, turning = [], [row["turning_us"] for row in result["rows"] if row.get("turning_us")]
     for case, rows in _grouped(result["rows"], "case").items():
-        row = _fastest(rows)
+        row = _fastest([row for row in rows if "peer" not in row])
+        libraries = {row["peer"]: row["us"] for row in rows if "peer" in row}
         if row is not None:
-            cells.append([case, us(row["us"]), us(row.get("cublaslt_us")),
-                          us(row.get("cusparselt_us")), row["date"]])  # fmt: skip
+            dense = libraries.get("cublaslt", libraries.get("cublas", row.get("cublaslt_us")))
+            sparse = [libraries.get(name) for name in ("cusparselt", "cusparse_csr", "blocked_ell")]
+            other = next((time for time in sparse if time), row.get("cusparselt_us"))
+            cells.append([case, us(row["us"]), us(dense), us(other), row["date"]])
     text = (
         f"One {result['device']}. Times of tiles include the transposition of the activations "
         f"({min(turning):.1f} to {max(turning):.1f} us)."
     )
     titles = ["case", "autoq", "cuBLASLt, dense", "cuSPARSELt 2:4", "date"]
+    if any("peer" in row for row in result["rows"]):
+        titles = ["case", "autoq", "cuBLAS, dense", "cuSPARSE, of the pattern", "date"]
     return table(text, titles, cells)
 
 

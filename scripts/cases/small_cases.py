@@ -32,6 +32,8 @@ from autoq.templates.structure import Structure
 from autoq.templates.workload import Workload
 
 TILES = Sparsity("tw", 32, 80, Structure(160, 56, 80))
+SINGLE = Sparsity("ew", 1, 112, Structure(640, 7, 20), Structure(512, 32, 80))
+BESIDE = Sparsity("tew", 32, 96, Structure(160, 56, 56), Structure(320, 4, 10))
 
 CASES: list[Workload] = [
     Conv2d(2, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), zero_point_border=True),
@@ -96,6 +98,11 @@ CASES: list[Workload] = [
     Sddmm(61, 150, 264, 8, Structure(224, 28, 80), "int4", "uint4"),
     Sddmm(61, 150, 75, 8, Structure(224, 28, 80), "float16", "float16", "float16", 32),
     Sddmm(9, 5, 99, 8, Structure(0, 0, 0), "bfloat16", "bfloat16", "float32"),
+    Gemm(70, 120, 200, sparsity=SINGLE),
+    Gemm(70, 117, 201, "float32", "float32", Epilogue("float32"), sparsity=SINGLE),
+    FloatGemm(70, 120, 200, weight_dtype="float16", sparsity=SINGLE),
+    Gemm(100, 160, 120, sparsity=BESIDE),
+    FloatGemm(100, 160, 120, weight_dtype="float16", sparsity=BESIDE),
     Gemm(70, 100, 160, sparsity=Sparsity.two_four()),
     FloatGemm(200, 96, 136, weight_dtype="float16", sparsity=Sparsity.two_four()),
     Gemm(70, 100, 150, sparsity=TILES),

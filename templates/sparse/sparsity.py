@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from autoq.errors import InputError
 from autoq.templates.field_types import require_types
+from autoq.templates.sparse.patterns import (
+    elements,
+    tile_wise,
+    tiles_and_elements,
+    two_four,
+    vectors,
+)
+from autoq.templates.sparse.patterns.pattern import Figures
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.tiles import tiles_of
-from autoq.templates.sparse.two_four import is_two_four, random_two_four
-from autoq.templates.sparse.vector_matrix import from_dense
-from autoq.templates.structure import Structure, bucket
+from autoq.templates.structure import Structure
 
-TILE_WISE = "tw"
-"""Tiles of columns that share their rows: `pruned_matrix.TileWise`."""
+_KNOWN = {
+    module.PATTERN.name: module.PATTERN
+    for module in (tile_wise, two_four, vectors, elements, tiles_and_elements)
+}
 
-TWO_FOUR = "2:4"
-"""Of every four neighbours along k two: what sparse tensor cores take."""
-
-VECTORS = "vectors"
-"""Vectors of neighbouring outputs of one input: `VectorMatrix` of the weight [n, k]."""
-
-PATTERNS = (TILE_WISE, TWO_FOUR, VECTORS)
+TILE_WISE, TWO_FOUR, VECTORS, ELEMENTS, TILES_AND_ELEMENTS = PATTERNS = tuple(_KNOWN)
+"""The patterns, by their names in keys; `patterns/` says what each of them is."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,22 @@ class Sparsity:
     """The class of a pruned weight [n, k]; as a matrix it is [k, n], columns are outputs.
 
     pattern: one of `PATTERNS`. granularity: columns of a tile, or outputs of a vector. columns:
-    most columns that are not all zero. structure: of the tiles, blocks being rows of a tile, or of
-    rows of vectors. All are upper bounds, so that records and kernels serve every weight of the
-    class. Of 2:4 there is one class, `two_four()`.
+    most columns that are not all zero. structure: of the tiles, blocks being rows of a tile, of
+    rows of vectors, or of the single weights of outputs. beside: of patterns with two parts, the
+    class of the other one. All are upper bounds, so that records and kernels serve every weight of
+    the class. Of 2:4 there is one class, `two_four()`.
 
     The weight itself stays dense among a workload's constants: dense kernels multiply by its zeros,
-    others find their tiles or vectors in it.
+    others find their tiles, vectors or single weights in it.
 
-    Raises InputError for another pattern and a granularity of 0.
+    Raises InputError for another pattern, a granularity of 0 and one part too few or too many.
     """
 
     pattern: str
     granularity: int
     columns: int
     structure: Structure
+    beside: Structure | None = None
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -52,6 +58,9 @@ class Sparsity:
             raise InputError(f"pattern {self.pattern!r:.40}: one of {', '.join(PATTERNS)}")
         if self.granularity < 1:
             raise InputError(f"granularity {self.granularity}: columns of a tile, 1 or more")
+        if (self.beside is not None) != (self.pattern in (ELEMENTS, TILES_AND_ELEMENTS)):
+            raise InputError(f"beside {self.beside}: a structure of {ELEMENTS} and of "
+                             f"{TILES_AND_ELEMENTS}, and of these alone")  # fmt: skip
 
     @classmethod
     def two_four(cls) -> Sparsity:
@@ -61,24 +70,53 @@ class Sparsity:
     @classmethod
     def of_tiles(cls, weight: np.ndarray, granularity: int) -> Sparsity:
         """The class of a weight [n, k] in tiles of `granularity` surviving columns."""
-        tiles = tiles_of(np.asarray(weight).T != 0, granularity)
-        columns = sum(len(tile.columns) for tile in tiles)
-        lengths = np.array([len(tile.rows) for tile in tiles], np.int64)
-        return cls(TILE_WISE, granularity, bucket(columns), Structure.of(lengths))
+        return cls.of(TILE_WISE, weight, granularity)
 
     @classmethod
     def of_vectors(cls, weight: np.ndarray, vector: int) -> Sparsity:
         """The class of a weight [n, k] in vectors of so many outputs."""
-        kept = np.asarray(weight) != 0
-        columns = bucket(int(np.count_nonzero(kept.any(axis=1))))
-        lengths = from_dense(kept.astype(np.int8), vector).lengths
-        return cls(VECTORS, vector, columns, Structure.of(lengths))
+        return cls.of(VECTORS, weight, vector)
+
+    @classmethod
+    def of_elements(cls, weight: np.ndarray) -> Sparsity:
+        """The class of a weight [n, k] of single values."""
+        return cls.of(ELEMENTS, weight, 1)
+
+    @classmethod
+    def of(cls, pattern: str, weight: np.ndarray, granularity: int) -> Sparsity:
+        """The class of a weight [n, k] in a pattern; InputError where it is not of it."""
+        found = _KNOWN[pattern].figures(weight, granularity)
+        return cls(pattern, granularity, found.columns, found.structure, found.beside)
+
+    @property
+    def figures(self) -> Figures:
+        """The bounds alone."""
+        return Figures(self.columns, self.structure, self.beside)
+
+    @property
+    def tiles_alone(self) -> Sparsity:
+        """Of tiles and single weights the class of the tiles."""
+        return replace(self, pattern=TILE_WISE, beside=None)
+
+    @property
+    def in_vectors(self) -> tuple[int, Structure] | None:
+        """Outputs of the vectors that hold all weights, and their class; None of other patterns."""
+        if self.pattern == ELEMENTS:
+            assert self.beside is not None
+            return elements.VECTOR, self.beside
+        return (self.granularity, self.structure) if self.pattern == VECTORS else None
+
+    def key_fields(self) -> dict[str, Any]:
+        """Its part of a key: `beside` came later, others' keys stay."""
+        fields: dict[str, Any] = {
+            "pattern": self.pattern, "granularity": self.granularity, "columns": self.columns,
+            "structure": _key_of(self.structure),
+        }  # fmt: skip
+        return fields if self.beside is None else {**fields, "beside": _key_of(self.beside)}
 
     def weights(self, most: int) -> int:
         """Weights that may not be zero, of at most so many."""
-        if self.pattern == TWO_FOUR:
-            return -(-most // 2)
-        return min(most, self.structure.blocks * self.granularity)
+        return _KNOWN[self.pattern].weights(self.figures, self.granularity, most)
 
     def tiles(self, n: int) -> int:
         """Most tiles of a weight [n, k]."""
@@ -90,46 +128,28 @@ class Sparsity:
 
     def check(self, weight: np.ndarray, name: str) -> None:
         """Raise InputError unless a weight [n, k] is of the class; name is of what has it."""
-        if self.pattern == TWO_FOUR:
-            if not is_two_four(weight):
-                raise InputError(f"{name}: the weight has more than two of four neighbours along k")
-            return
-        of_pattern = Sparsity.of_vectors if self.pattern == VECTORS else Sparsity.of_tiles
-        found = of_pattern(weight, self.granularity)
-        within = (
-            found.columns <= self.columns
-            and found.structure.blocks <= self.structure.blocks
-            and found.structure.longest_row <= self.structure.longest_row
-        )
-        if not within:
+        try:
+            found = Sparsity.of(self.pattern, weight, self.granularity)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        if not self.figures.hold(found.figures):
             raise InputError(f"{name}: the weight is of {found}, not of {self}")
 
     def pruned(self, rng: np.random.Generator, weight: np.ndarray) -> np.ndarray:
         """A weight [n, k] without what a random matrix of the class has not."""
-        if self.pattern == TWO_FOUR:
-            return random_two_four(rng, weight)
         n, k = weight.shape
-        if self.pattern == VECTORS:
-            return np.where(self._vectors(rng, n, k), weight, np.zeros((), weight.dtype))
-        columns = np.sort(rng.permutation(n)[: min(self.columns, n)])
-        kept = np.zeros((n, k), bool)
-        lengths = self.structure.random_lengths(rng, max(1, self.tiles(n)), k)
-        for number, length in enumerate(lengths):
-            own = columns[number * self.granularity :][: self.granularity]
-            kept[np.ix_(own, rng.permutation(k)[:length])] = True
+        kept = _KNOWN[self.pattern].random(rng, self.figures, self.granularity, (n, k))
         return np.where(kept, weight, np.zeros((), weight.dtype))
 
-    def _vectors(self, rng: np.random.Generator, n: int, k: int) -> np.ndarray:
-        """Which weights random vectors keep, bool [n, k]; outputs beyond `columns` have none."""
-        rows = -(-min(self.columns, n) // self.granularity)
-        lengths = self.structure.random_lengths(rng, rows, k)
-        kept = np.zeros((rows, k), bool)
-        for row, length in enumerate(lengths):
-            kept[row, rng.permutation(k)[:length]] = True
-        whole = np.zeros((n, k), bool)
-        inside = kept.repeat(self.granularity, axis=0)[: min(self.columns, n)]
-        whole[: len(inside)] = inside
-        return whole
-
     def __str__(self) -> str:
-        return self.pattern if self.pattern == TWO_FOUR else f"{self.pattern}-{self.granularity}"
+        named = self.pattern in (TWO_FOUR, ELEMENTS)
+        return self.pattern if named else f"{self.pattern}-{self.granularity}"
+
+
+def _key_of(structure: Structure) -> dict[str, int]:
+    """What a key says of a structure."""
+    return {
+        "blocks": structure.blocks,
+        "mean_row": structure.mean_row,
+        "longest_row": structure.longest_row,
+    }

@@ -38,19 +38,28 @@ def _ok(screen):
     return screen.out
 
 
-def test_from_dense_model_to_outputs(autoq, folder, dense_model):
+@pytest.mark.parametrize(
+    ("options", "kernel"),
+    [
+        (("--pattern", "tw", "--granularity", 16, "--sparsity", 0.75), "tile_wise"),
+        (("--pattern", "bw", "--granularity", 16, "--sparsity", 0.75), "spmm"),
+        (("--pattern", "tew", "--granularity", 32, "--sparsity", 0.8), "tiles_and_elements"),
+        (("--pattern", "ew", "--sparsity", 0.9), "gemm_elements"),
+    ],
+    ids=["tw", "bw", "tew", "ew"],
+)
+def test_from_dense_model_to_outputs(autoq, folder, dense_model, options, kernel):
     rng = np.random.default_rng(9)
     np.savez("samples.npz", x=rng.standard_normal((40, DEPTH)).astype(np.float32))
     x = rng.standard_normal((40, DEPTH)).astype(np.float32)
     np.savez("batch.npz", x=x)
-    options = ("--pattern", "tw", "--granularity", 16, "--sparsity", 0.75)
     _ok(autoq("prune", dense_model, "-o", "pruned.onnx", *options))
     _ok(autoq("quantize", "pruned.onnx", "--calibration", "samples.npz", "-o", "m.onnx"))
     tuning = ("tune", "m.onnx", "--target", "cpu", "--trials", 12, "-o", "m.jsonl", "--jobs", 2)
     _ok(autoq(*tuning))
     templates = {trial.template for trial in trials_of("m.jsonl")}
-    assert any("tile_wise" in name for name in templates)
-    assert any("tile_wise" not in name for name in templates)
+    assert any(kernel in name for name in templates), templates
+    assert any(name.startswith("conv2d") for name in templates), templates
     out = _ok(
         autoq("compile", "m.onnx", "--target", "cpu", "--tuning-records", "m.jsonl", "-o", "m.tar")
     )

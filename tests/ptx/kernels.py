@@ -80,12 +80,14 @@ def wrong(
     target: Target,
     modes: Sequence[str] = ("eager", "late"),
     seed: int = 7,
+    case: Any = None,
 ) -> str | None:
     """What is wrong with the outputs of a configuration, compared in full; None if they are right.
 
+    case: activations and constants, random ones of the seed where None.
     Raises EmulationFault and UnknownInstruction.
     """
-    values, constants = random_case(workload, seed)
+    values, constants = random_case(workload, seed) if case is None else case
     expected = stored_outputs(workload, workload.reference_in_threads(values, constants, 2))
     program = template.program(workload, config, target)
     packed = template.constants(workload, config, constants)
@@ -108,9 +110,10 @@ def assert_right_emulated(
     config: Any,
     target: Target,
     modes: Sequence[str] = ("eager", "late"),
+    case: Any = None,
 ) -> None:
     """Fail unless a configuration gives the reference's outputs on the emulator in every mode."""
-    complaint = wrong(template, workload, config, target, modes)
+    complaint = wrong(template, workload, config, target, modes, case=case)
     assert complaint is None, f"{target.arch} {template.name} {workload} {config}: {complaint}"
 
 

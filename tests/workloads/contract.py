@@ -82,7 +82,10 @@ FLOAT_PRODUCTS = [
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
 ]  # fmt: skip
 TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
+SINGLE = Sparsity("ew", 1, 48, Structure(192, 4, 12), Structure(160, 24, 40))
+BESIDE = Sparsity("tew", 16, 48, Structure(96, 32, 32), Structure(128, 4, 10))
 SPARSE = [
+    Gemm(40, 50, 70, sparsity=SINGLE), Gemm(40, 50, 70, sparsity=BESIDE),
     Gemm(40, 50, 70, sparsity=TILES), Gemm(40, 52, 80, sparsity=Sparsity.two_four()),
     Gemm(48, 64, 70, sparsity=Sparsity("vectors", 32, 64, Structure(96, 28, 40))),
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),

@@ -13,7 +13,10 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.known_zeros import (
+    element_classes,
+    full_tile_classes,
     narrow_vectors,
+    tile_and_element_classes,
     tile_wise_classes,
     two_four_classes,
     vector_classes,
@@ -25,9 +28,12 @@ from autoq.templates.target import Target
 
 RECOGNISERS: tuple[Callable[[np.ndarray], Iterable[Sparsity]], ...] = (
     narrow_vectors,
+    full_tile_classes,
+    tile_and_element_classes,
     tile_wise_classes,
     two_four_classes,
     vector_classes,
+    element_classes,
 )
 """From a weight [n, k] to the classes that it fits, the best one first."""
 

@@ -10,6 +10,7 @@ from tvm.tirx import PrimFunc
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cpu.dot import Dot
+from autoq.templates.cpu.row_epilogue import finishes_rows
 from autoq.templates.cpu.tile_wise.config import (
     TileWiseCpuConfig,
     tile_wise_default,
@@ -18,28 +19,15 @@ from autoq.templates.cpu.tile_wise.config import (
 from autoq.templates.cpu.tile_wise.tiles import TileWiseCpuTiling, kernel
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TILE_WISE
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
-_MOST_ELEMENTS = 1 << 31
-
 
 def is_tile_wise(workload: object, target: Target) -> bool:
     """A product on a CPU whose weight is tile-wise, of bytes or float32, without a table."""
-    if not isinstance(workload, Gemm) or target.kind != "cpu" or workload.sparsity is None:
-        return False
-    epilogue = workload.epilogue
-    narrow = workload.has_four_bits or is_four_bit(epilogue.residual_dtype or "int8")
-    if workload.sparsity.pattern != TILE_WISE or narrow or epilogue.table or epilogue.scale_group:
-        return False
-    if workload.in_dtype == "float32" and not epilogue.of_convolutions:
-        return False
-    halves = "float16" in (epilogue.out_dtype, epilogue.residual_dtype)
-    if halves and not target.avx2:
-        return False
-    return max(workload.k, workload.n) * workload.m < _MOST_ELEMENTS
+    found = isinstance(workload, Gemm) and workload.sparsity is not None
+    return found and workload.sparsity.pattern == TILE_WISE and finishes_rows(workload, target)
 
 
 def tile_wise_template(

@@ -16,10 +16,10 @@ from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.cpu.dot import Dot
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
+from autoq.templates.cpu.row_epilogue import finish_row
 from autoq.templates.cpu.tile_wise.config import TileWiseCpuConfig
 from autoq.templates.cpu.vector import for_chunks, load, loop, splat, store
 from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.tensor_spec import TensorSpec
@@ -166,7 +166,8 @@ def kernel(tiling: TileWiseCpuTiling) -> PrimFunc:
                 place = T.bind(tile * tiling.width + part * across)
                 _scatter(tiling, registers, buffers["columns"], place, (sums, rows * pitch, pitch))
         with loop(tiling.rows) as row:
-            _finish(tiling, buffers, sums, row * pitch, T.bind(first + row), scalars)
+            at = T.bind(first + row)
+            finish_row(work, buffers, (sums, row * pitch), at, scalars, tiling.dot.lanes)
 
     return task_kernel(specs, -(-work.m // tiling.rows), emit)
 
@@ -231,25 +232,3 @@ def _scatter(
             with loop(lanes) as lane:
                 at = base + r * pitch + columns[place + v * lanes + lane]
                 T.buffer_store(to, register[lane], [at])
-
-
-def _finish(
-    tiling: TileWiseCpuTiling, buffers: Mapping[str, Buffer], sums: Buffer, base: Expr, row: Expr,
-    scalars: Mapping[str, Expr],
-) -> None:  # fmt: skip
-    """The outputs of a row."""
-    work = tiling.workload
-    row_scale = T.bind(buffers["row_scale"][row]) if work.epilogue.row_scale else None
-
-    def chunk(column: Expr | int, lanes: int) -> None:
-        def of(name: str) -> Expr | None:
-            return load(buffers[name], column, lanes) if name in buffers else None
-
-        at = T.bind(row * work.n + column)
-        residual = load(buffers["residual"], at, lanes) if "residual" in buffers else None
-        operands = VectorOperands(of("scale"), row_scale, of("float_bias"), residual)
-        epilogue = VectorEpilogue(work.epilogue, work.in_dtype, lanes, scalars)
-        total = load(sums, base + column, lanes) + load(buffers["bias"], column, lanes)
-        store(buffers["y"], at, epilogue.apply(total, operands), lanes)
-
-    for_chunks(work.n, tiling.dot.lanes, chunk)

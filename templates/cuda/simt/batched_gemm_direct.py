@@ -18,13 +18,13 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.byte_products import BYTE_PRODUCTS
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
     indexable,
     items_kernel,
 )
-from autoq.templates.cuda.simt.byte_products import BYTE_PRODUCTS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.conv2d import Conv2d

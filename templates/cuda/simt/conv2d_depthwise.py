@@ -19,6 +19,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.byte_products import BYTE_PRODUCTS
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
@@ -26,7 +27,6 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     items_kernel,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.simt.byte_products import BYTE_PRODUCTS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target

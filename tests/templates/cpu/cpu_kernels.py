@@ -10,9 +10,8 @@ import numpy as np
 import tvm.runtime
 from tvm.tirx import PrimFunc
 
-from autoq.kernel import compile_kernel
+from autoq.kernel.compile import compile_kernel, compile_program
 from autoq.runtime.cpu.kernel import LoadedCpuKernel
-from autoq.runtime.dlpack import to_tensor
 from autoq.templates.base import Template
 from autoq.templates.element import numpy_dtype
 from autoq.templates.epilogue import pack_scalars
@@ -90,13 +89,18 @@ def run(
 ) -> np.ndarray:
     """The kernel's output, computed over poison; fails when it wrote outside its buffers."""
     target = target or host()
-    kernel = LoadedCpuKernel(compile_kernel(template.build(workload, config, target), target))
-    packed = template.pack(workload, config, constants)
+    program = template.program(workload, config, target)
+    specs = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
+    kernel = LoadedCpuKernel(compile_program(program, specs, target))
+    packed = template.constants(workload, config, constants)
     poison = np.full(workload.y_shape, 77, numpy_dtype(reference_dtype(workload)))
-    guarded = [Guarded(array) for array in (*activations, *packed, poison)]
-    kernel(*(to_tensor(buffer.array) for buffer in guarded))
+    spaces = [
+        np.full(item.spec.shape, 77, numpy_dtype(item.spec.dtype)) for item in program.workspaces
+    ]
+    guarded = [Guarded(array) for array in (*activations, *packed, poison, *spaces)]
+    kernel.bind([buffer.array for buffer in guarded])()
     assert all(buffer.intact for buffer in guarded), f"{workload} {config} wrote out of bounds"
-    return guarded[-1].array
+    return guarded[len(activations) + len(packed)].array
 
 
 class Guarded:

@@ -1,4 +1,4 @@
-"""Activations with k as rows, as tile-wise kernels gather them: a transposition by blocks."""
+"""Activations with k as rows, as kernels of pruned weights gather them, turned by blocks."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ __device__ __forceinline__ uint4 load_unit(const unsigned char* x, int row, int 
     if (byte + i * SIZE >= ROW_BYTES) continue;
     unsigned value;
     if constexpr (SIZE == 1) value = __ldg(x + at + i);
+    else if constexpr (SIZE == 4) value = __ldg(reinterpret_cast<const unsigned*>(x + at) + i);
     else value = __ldg(reinterpret_cast<const unsigned short*>(x + at) + i);
     word[i * SIZE / 4] |= value << (8 * (i * SIZE % 4));
   }
@@ -71,6 +72,8 @@ __device__ __forceinline__ void turn(
         turn_four(four, column);
         #pragma unroll
         for (int j = 0; j < 4; ++j) turned[j % EACH][i] = column[j];
+      } else if constexpr (SIZE == 4) {
+        turned[0][i] = four[0];
       } else {
         turned[0][i] = __byte_perm(four[0], four[1], 0x5410);
         turned[EACH - 1][i] = __byte_perm(four[0], four[1], 0x7632);
@@ -90,7 +93,7 @@ __device__ __forceinline__ void turn(
 
 
 def turn_kernel(x: TensorSpec, turned: TensorSpec, target: Target) -> PrimFunc:
-    """The kernel that transposes x [m, k] of 8 or 16 bits to [k, pitch]; what lies behind m is 0.
+    """The kernel that transposes x [m, k] of 8, 16 or 32 bits to [k, pitch]; behind m it has 0.
 
     The pitch is a multiple of 16 values. Parameters x and turned.
     """

@@ -10,14 +10,14 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.tile_wise.config import TileWiseConfig, TileWiseTiling
-from autoq.templates.cuda.tile_wise.gemm_tile_wise import TEMPLATE
-from autoq.templates.cuda.tile_wise.pack import BYTE_ORDER, pack_schedule, slot
-from autoq.templates.cuda.tile_wise.view import view_of
+from autoq.templates.cuda.pruned.product import pruned_product
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE
+from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER, pack_schedule, slot
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.sparse.sparsity import TILE_WISE, Sparsity
 from autoq.templates.structure import Structure
 from autoq.templates.target import parse_target
 
@@ -31,7 +31,7 @@ EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
 @pytest.mark.parametrize("workload", [BYTES, FLOATS], ids=str)
 @pytest.mark.parametrize(("depth", "joined"), [(2, 1), (4, 2)])
 def test_stages_hold_the_weight(workload: Gemm | FloatGemm, depth: int, joined: int) -> None:
-    view = view_of(workload)
+    view = pruned_product(workload, TILE_WISE)
     assert view is not None
     tiling = TileWiseTiling(view, TileWiseConfig(128, 2, depth, 3, 1, 4, joined))
     _, constants = workload.random_case(np.random.default_rng(1))
@@ -82,7 +82,7 @@ def assert_words_are_right(
 def test_places_of_sums_are_those_of_columns() -> None:
     """Where outputs need what lies at their place in y, sums are read by columns."""
     workload = replace(BYTES, epilogue=Epilogue("int8", "int8"))
-    view = view_of(workload)
+    view = pruned_product(workload, TILE_WISE)
     assert view is not None
     tiling = TileWiseTiling(view, TileWiseConfig(128, 2, 2, 3, 1, 4))
     assert not tiling.in_words

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
-from autoq.templates.cuda.tile_wise.view import TileWiseView
+from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.element import element
 from autoq.templates.target import Target
 
@@ -50,7 +50,7 @@ class TileWiseConfig:
 class TileWiseTiling:
     """A tile-wise product cut by a configuration."""
 
-    view: TileWiseView
+    view: PrunedProduct
     config: TileWiseConfig
 
     @property

@@ -1,4 +1,4 @@
-"""What kernels of tile-wise products ask of a workload, of integers or of 16-bit floats."""
+"""What kernels of pruned weights ask of a product of integers, of 16-bit floats or of float32."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from autoq.templates.element import Element, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import TILE_WISE, Sparsity
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.storage import is_four_bit
 from autoq.templates.workload import Constants
 
@@ -22,11 +23,11 @@ _BYTES = ("int8", "uint8")
 
 
 @dataclass(frozen=True)
-class TileWiseView:
-    """A product `y [m, n] = x [m, k] @ weight.T` with a tile-wise weight [n, k].
+class PrunedProduct:
+    """A product `y [m, n] = x [m, k] @ weight.T` of whose weight [n, k] zeros are known.
 
-    floating: whether sums are float32. The epilogue of a product of floats takes sums that are
-    scaled already.
+    floating: whether sums are float32. The epilogue of a product of 16-bit floats takes sums that
+    are scaled already.
     """
 
     workload: Gemm | FloatGemm
@@ -52,7 +53,7 @@ class TileWiseView:
 
     @property
     def sparsity(self) -> Sparsity:
-        """Its class of weights; `view_of` gives no view without one."""
+        """Its class of weights; `pruned_product` gives none without one."""
         found = self.workload.sparsity
         assert found is not None
         return found
@@ -62,9 +63,18 @@ class TileWiseView:
         """Most tiles, at least one that writes what no tile computes."""
         return max(1, self.sparsity.tiles(self.n))
 
-    def as_conv2d(self, columns: int) -> Conv2d:
-        """What an epilogue of so many columns knows: rows of y are images, columns channels."""
-        return Conv2d(n=self.m, h=1, w=1, c=1, k=columns, r=1, s=1, epilogue=self.epilogue)
+    @property
+    def scaled(self) -> bool:
+        """Whether the epilogue takes sums that are scaled already."""
+        return isinstance(self.workload, FloatGemm)
+
+    def thread_epilogue(self, columns: int, values: int) -> ThreadEpilogue:
+        """The epilogue of `values` of so many columns: rows of y are images, columns channels."""
+        dtypes = {} if self.value.bytes < 4 else {"in_dtype": "float32", "weight_dtype": "float32"}
+        conv = Conv2d(
+            n=self.m, h=1, w=1, c=1, k=columns, r=1, s=1, epilogue=self.epilogue, **dtypes
+        )
+        return ThreadEpilogue(conv, values, scaled=self.scaled)
 
     def of_no_weight(self, constants: Constants) -> np.ndarray:
         """The outputs [n] of columns whose weights are all zero."""
@@ -80,6 +90,8 @@ class TileWiseView:
 
     def terms(self, constants: Constants) -> Mapping[str, Any]:
         """Constants of the epilogue by name, with the zero point of x in the bias."""
+        if self.value.bytes == 4:
+            return constants
         if not self.floating:
             sums = self.weight(constants).astype(np.int64).sum(axis=1)
             zero_point = int(constants.get("x_zero_point", 0))
@@ -90,15 +102,19 @@ class TileWiseView:
         return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
 
 
-def view_of(workload: object) -> TileWiseView | None:
-    """The view of a tile-wise product of bytes or 16-bit floats; None for all others."""
+def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
+    """A product with a weight of a pattern; None for all others.
+
+    It is of bytes, of 16-bit floats with their own type, or of float32.
+    """
     if isinstance(workload, Gemm):
         epilogue = workload.epilogue
+        floating = workload.in_dtype == "float32"
         bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
         narrow = is_four_bit(epilogue.out_dtype) or is_four_bit(epilogue.residual_dtype or "int8")
-        if not bytes_alone or narrow or epilogue.scale_group:
+        if not (bytes_alone or floating) or narrow or epilogue.scale_group:
             return None
-        view = TileWiseView(workload, epilogue, False)
+        view = PrunedProduct(workload, epilogue, floating)
     elif isinstance(workload, FloatGemm):
         curved = workload.activation != "none" and workload.residual
         same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
@@ -109,8 +125,8 @@ def view_of(workload: object) -> TileWiseView | None:
             workload.out_dtype, residual, row_scale=workload.x_scale, float_bias=workload.bias,
             activation=workload.activation,
         )  # fmt: skip
-        view = TileWiseView(workload, epilogue, True)
+        view = PrunedProduct(workload, epilogue, True)
     else:
         return None
     sparsity = workload.sparsity
-    return None if sparsity is None or sparsity.pattern != TILE_WISE else view
+    return None if sparsity is None or sparsity.pattern != pattern else view

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.tile_wise.config import UNIT_BYTES, TileWiseTiling
-from autoq.templates.cuda.tile_wise.words import pack_words
+from autoq.templates.cuda.pruned.tile_wise.config import UNIT_BYTES, TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.words import pack_words
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.tensor_spec import TensorSpec

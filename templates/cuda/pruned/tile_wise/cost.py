@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoq.templates.cuda.tile_wise.config import TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0

@@ -14,12 +14,12 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.tile_wise.config import TileWiseTiling
-from autoq.templates.cuda.tile_wise.gather_source import GATHER
-from autoq.templates.cuda.tile_wise.multiply_source import MULTIPLY
-from autoq.templates.cuda.tile_wise.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.tile_wise.sums_source import SUMS
-from autoq.templates.cuda.tile_wise.words_source import SHIFTS, WORDS
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
+from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
+from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
+from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
+from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -44,7 +44,7 @@ def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
     """The epilogue of a thread's few columns of a row of y."""
     view = tiling.view
     values = 4 if tiling.in_words else math.gcd(view.n, 4)
-    return ThreadEpilogue(view.as_conv2d(tiling.terms), values, scaled=view.floating)
+    return view.thread_epilogue(tiling.terms, values)
 
 
 def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:

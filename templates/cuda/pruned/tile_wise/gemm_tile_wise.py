@@ -12,19 +12,20 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
-from autoq.templates.cuda.tile_wise.config import TileWiseConfig, TileWiseTiling
-from autoq.templates.cuda.tile_wise.cost import estimated_seconds, features
-from autoq.templates.cuda.tile_wise.kernel import (
+from autoq.templates.cuda.device.memory.turn import turn_kernel
+from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.cost import estimated_seconds, features
+from autoq.templates.cuda.pruned.tile_wise.kernel import (
     epilogue_of,
     pack_all,
     packed_all,
     product_kernel,
 )
-from autoq.templates.cuda.tile_wise.turn import turn_kernel
-from autoq.templates.cuda.tile_wise.view import TileWiseView, view_of
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -41,16 +42,18 @@ _OTHER_REGISTERS = 32
 _TURNED = "turned_x"
 
 
-def _view(workload: Gemm | FloatGemm) -> TileWiseView:
-    view = view_of(workload)
+def _view(workload: Gemm | FloatGemm) -> PrunedProduct:
+    view = pruned_product(workload, TILE_WISE)
     assert view is not None
     return view
 
 
 def matches(workload: object, target: Target) -> bool:
     """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, on wgmma."""
-    view = view_of(workload)
-    if view is None or not target.has_wgmma or view.sparsity.granularity > _WIDEST:
+    view = pruned_product(workload, TILE_WISE)
+    if view is None or view.value.bytes == 4 or not target.has_wgmma:
+        return False
+    if view.sparsity.granularity > _WIDEST:
         return False
     tiling = TileWiseTiling(view, TileWiseConfig(_ROWS[-1], 2, _DEPTHS[0], 2, 1, 0))
     turned = (view.k, tiling.pitch, view.value.bytes)  # offsets count bytes

@@ -1,0 +1,104 @@
+"""Kernels of a product with a pruned weight, compiled and packed once and kept in a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cases.pruned_cases import PrunedCase
+
+from autoq.errors import BuildError
+from autoq.kernel.compile import compile_program
+from autoq.search.knobs import plain_config
+from autoq.templates.base import Template
+from autoq.templates.registry import matching
+from autoq.templates.target import Target
+
+_THREADS = 4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel with what it takes; or why it could not be compiled."""
+
+    template: str
+    config: dict[str, Any]
+    kernel: Any
+    packed: Any
+    failure: str | None
+
+    def __str__(self) -> str:
+        taken = self.kernel and f"{self.kernel.registers} {self.kernel.spill_bytes} spilled"
+        return f"{self.template} {self.config} {taken or self.failure}"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case with its arrays, its reference and its kernels."""
+
+    workload: Any
+    target: Target
+    activations: Any
+    expected: Any
+    candidates: list[Candidate]
+
+
+Knobs = list[tuple[str, ...]]
+
+
+def prepared(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> Prepared:
+    """A case out of the cache, made where it is not there."""
+    name = hashlib.sha256(f"{case.name} {knobs} {target.arch}".encode()).hexdigest()[:20]
+    file = cache / f"{name}.pickle"
+    if not file.exists():
+        file.write_bytes(pickle.dumps(_made(case, knobs, target), protocol=5))
+    found: Prepared = pickle.loads(file.read_bytes())
+    return found
+
+
+def prepare(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> list[str]:
+    """Make a case; a line for each of its kernels."""
+    return [f"{case.name}: {one}" for one in prepared(case, knobs, target, cache).candidates]
+
+
+def _made(case: PrunedCase, knobs: Knobs, target: Target) -> Prepared:
+    activations, constants = case.arrays()
+    workload = case.workload(constants)
+    dense = matching(workload.dense, target)
+    found: dict[Any, Candidate] = {}
+    for template in (each for each in matching(workload, target) if each not in dense):
+        space = template.space(workload, target)
+        default = template.default(workload, target)
+        for own in knobs:
+            config = _with(space, default, own)
+            # Knobs that a template does not have change nothing of it.
+            if config in space and (template.name, config) not in found:
+                made = _candidate(template, workload, config, constants, target)
+                found[template.name, config] = made
+    expected = case.dense.reference_in_threads(activations, constants, _THREADS)
+    return Prepared(workload, target, activations, expected, list(found.values()))
+
+
+def _with(space: Any, default: Any, knobs: tuple[str, ...]) -> Any:
+    """The default with the knobs that its space has."""
+    values = space.to_dict(default)
+    named = {name: json.loads(v) for name, v in (item.split("=") for item in knobs)}
+    values |= {name: value for name, value in named.items() if name in values}
+    return space.config_type(**values)
+
+
+def _candidate(
+    template: Template, workload: Any, config: Any, constants: Any, target: Target
+) -> Candidate:
+    specs = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
+    plain = plain_config(config)
+    try:
+        kernel = compile_program(template.program(workload, config, target), specs, target)
+    except BuildError as error:
+        return Candidate(template.name, plain, None, None, str(error))
+    packed = template.constants(workload, config, constants)
+    return Candidate(template.name, plain, kernel, packed, None)

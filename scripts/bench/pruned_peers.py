@@ -1,0 +1,100 @@
+"""What libraries take for products that pruned ones are measured beside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from cases.pruned_cases import PrunedCase
+from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
+
+from autoq.errors import LibraryError
+from autoq.libraries.byte_products import ByteProducts
+from autoq.libraries.float_products import FloatProducts
+from autoq.measure.job import Timing
+
+PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell")
+_TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
+_SECONDS = 60
+
+
+def peer_times(
+    cases: Sequence[PrunedCase], names: Sequence[str]
+) -> Iterator[tuple[PrunedCase, dict[str, Any]]]:
+    """A row for each peer that computes a case's product or one of as many zeros.
+
+    cublaslt: the dense product, float32 in torch's. cusparselt: of 2:4 weights. cusparse_csr: of
+    single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats.
+    """
+    dense: dict[Any, dict[str, Any]] = {}
+    asked: dict[str, tuple[str, list[PrunedCase]]] = {}
+    for case in cases:
+        if "cublaslt" in names and case.dense.in_dtype != "float32":
+            if case.dense not in dense:
+                dense[case.dense] = _dense(case)
+            yield case, dense[case.dense]
+        if "blocked_ell" in names and case.pattern.kind == "bw":
+            yield case, _blocked(case)
+        for name, kind in _of_torch(case):
+            if name in names:
+                text = f"{kind},{_extents(case)},{case.sparsity if kind != 'dense' else 0}"
+                asked.setdefault(text, (kind, []))[1].append(case)
+    for text, row in _in_torch(list(asked)).items():
+        kind, own = asked[text]
+        for case in own:
+            yield case, {"peer": "cublas" if kind == "dense" else kind, **row}
+
+
+def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
+    """Peers whose products torch computes, and which of its products."""
+    if case.dense.in_dtype == "float32":
+        yield "cublaslt", "dense"
+    if case.two_four:
+        yield "cusparselt", "cusparselt"
+    if case.pattern.kind == "ew" and case.dense.in_dtype != "int8":  # it has none of bytes
+        yield "cusparse_csr", "cusparse_csr"
+
+
+def _extents(case: PrunedCase) -> str:
+    work = case.dense
+    return f"{work.m},{work.n},{work.k},{work.in_dtype}"
+
+
+def _dense(case: PrunedCase) -> dict[str, Any]:
+    kind: Any = ByteProducts if case.dense.in_dtype == "int8" else FloatProducts
+    return {"peer": "cublaslt", "us": kind().measure(case.dense, _TIMING).seconds * 1e6}
+
+
+def _blocked(case: PrunedCase) -> dict[str, Any]:
+    """cuSPARSE takes the weight as its left side, and the same number of blocks in each row."""
+    work = case.dense
+    row: dict[str, Any] = {"peer": "blocked_ell", "us": None}
+    product = BlockedProduct(
+        work.n, work.m, work.k, case.pattern.granularity, case.sparsity, work.in_dtype
+    )
+    try:
+        return {**row, "us": BlockedEll().measure(product, _TIMING).seconds * 1e6}
+    except LibraryError as error:
+        return {**row, "failure": str(error)}
+
+
+def _in_torch(asked: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A process of its own times torch's products: rows by what was asked."""
+    if not asked:
+        return {}
+    script = Path(__file__).with_name("torch_pruned_times.py")
+    done = subprocess.run(
+        [sys.executable, script, *asked],
+        capture_output=True, text=True, timeout=_SECONDS, check=False,
+    )  # fmt: skip
+    found: dict[str, dict[str, Any]] = {
+        text: {"us": None, "failure": done.stderr[-200:]} for text in asked
+    }
+    for line in done.stdout.splitlines():
+        text, word, *failure = line.split(maxsplit=2)
+        right = {"us": None, "failure": " ".join(failure)} if word == "-" else {"us": float(word)}
+        found[text] = right
+    return found

@@ -1,0 +1,115 @@
+"""Draws figures 6 and 9 of arXiv:2402.10876: times over sparsities, and masks; takes matplotlib.
+
+`pruned_plots.py times RESULT.json OUT.png` draws what bench_tilewise.py measured, the fastest
+configuration of each case. `pruned_plots.py masks OUT.png` draws what the patterns keep of one
+matrix, and writes the figures of the masks to a JSON of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from autoq.pruning.matrices import prune_matrices
+from autoq.pruning.pattern import Pattern
+from autoq.pruning.ranking import Bounds
+
+_SIZE, _SPARSITY = 256, 0.75
+_DTYPES = ("int8", "float16", "float32")
+_PATTERNS = (
+    Pattern.make("ew"), Pattern.make("vw", 16), Pattern.make("bw", 16), Pattern.make("tw", 32),
+    Pattern.make("tew", 32, delta=0.05), Pattern.make("tvw", 32),
+)  # fmt: skip
+
+
+def points(rows: list[dict[str, Any]], dtype: str) -> dict[str, dict[float, float]]:
+    """The least microseconds of each pattern and of each library, by sparsity."""
+    found: dict[str, dict[float, float]] = {}
+    for row in rows:
+        kind, extents, *words, sparsity = row["case"].split()
+        if kind != dtype or row.get("failure") or not row["us"] or extents != "4096x4096x4096":
+            continue
+        pattern = " ".join(word for word in words if "x" not in word)
+        times = {row.get("peer") or f"autoq {pattern}": row["us"]}
+        if "cublaslt_us" in row:  # of rows from before the libraries had their own
+            times["cublaslt"] = row["cublaslt_us"]
+        for name, us in times.items():
+            series = found.setdefault(name, {})
+            series[float(sparsity)] = min(us, series.get(float(sparsity), us))
+    return found
+
+
+def draw_times(result: Mapping[str, Any], path: Path) -> None:
+    """A panel for each type: times over sparsities, dense products as lines."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(_DTYPES), figsize=(16, 5))
+    for axis, dtype in zip(axes, _DTYPES, strict=True):
+        for name, series in points(result["rows"], dtype).items():
+            places = sorted(series)
+            times = [series[place] for place in places]
+            if name in ("cublaslt", "cublas"):
+                axis.axhline(min(times), color="black", linestyle="--", label=f"{name}, dense")
+            else:
+                style = "o-" if name.startswith("autoq") else "s:"
+                axis.plot(places, times, style, label=name)
+        axis.set_yscale("log")
+        axis.set_xlabel("sparsity")
+        axis.set_ylabel("us, lower is better")
+        axis.set_title(f"4096 cubed, {dtype}")
+        axis.legend(fontsize=7)
+    dates = sorted({row["date"] for row in result["rows"]})
+    figure.suptitle(f"{result['device']}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}")
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+
+
+def scores() -> np.ndarray:
+    """Magnitudes [k, n] of random weights, some rows and columns of which matter more."""
+    rng = np.random.default_rng(0)
+    rows, columns = (rng.lognormal(0, 0.5, (_SIZE, 1)) for _ in range(2))
+    return np.abs(rng.standard_normal((_SIZE, _SIZE))) * rows * columns.T
+
+
+def draw_masks(path: Path) -> None:
+    """A mask for each pattern, and in a JSON what it keeps of the weights and their magnitude."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 3, figsize=(12, 8.5))
+    magnitudes, kept = scores(), {}
+    for axis, pattern in zip(axes.flat, _PATTERNS, strict=True):
+        (made,) = prune_matrices([magnitudes], pattern, _SPARSITY, [Bounds()])
+        share = float(magnitudes[made.mask].sum() / magnitudes.sum())
+        kept[str(pattern)] = {"sparsity": float(1 - made.mask.mean()), "magnitude kept": share}
+        axis.imshow(made.mask, cmap="Greys", interpolation="nearest")
+        axis.set_title(f"{pattern}: {share:.0%} of the magnitude")
+        axis.set_xticks([])
+        axis.set_yticks([])
+    figure.suptitle(f"What patterns keep of {_SIZE} x {_SIZE} weights at a sparsity of {_SPARSITY}")
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+    path.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def main() -> None:
+    kind, *given = sys.argv[1:]
+    if kind == "times":
+        draw_times(json.loads(Path(given[0]).read_text()), Path(given[1]))
+    else:
+        draw_masks(Path(given[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Products with pruned weights that are measured: figures 6 and 7 of arXiv:2402.10876, and 2:4.
+
+A case is a workload with the weight that it has: a random one, pruned as `autoq prune` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autoq.pruning.matrices import prune_matrices
+from autoq.pruning.pattern import Pattern
+from autoq.pruning.ranking import Bounds
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.sparsity import (
+    ELEMENTS,
+    TILE_WISE,
+    TILES_AND_ELEMENTS,
+    TWO_FOUR,
+    Sparsity,
+)
+from autoq.templates.workload import Workload
+
+TWO_OF_FOUR = Pattern.make("vw", 4)
+_CLASSES = {
+    "ew": ELEMENTS, "tw": TILE_WISE, "bw": TILE_WISE, "tew": TILES_AND_ELEMENTS, "vw": TWO_FOUR,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PrunedCase:
+    """A dense product whose weight is pruned to `sparsity` in a pattern."""
+
+    dense: Gemm | FloatGemm
+    sparsity: float
+    pattern: Pattern
+
+    @property
+    def name(self) -> str:
+        """What tells it from other cases."""
+        pattern = "2:4" if self.pattern == TWO_OF_FOUR else self.pattern
+        return f"{self.dense.in_dtype} {self.dense} {pattern} {self.sparsity}"
+
+    @property
+    def two_four(self) -> bool:
+        """Whether cuSPARSELt has a product of the pattern."""
+        return self.pattern == TWO_OF_FOUR
+
+    def arrays(self) -> tuple[Any, dict[str, Any]]:
+        """Activations and constants of a fixed seed, the weight pruned."""
+        rng = np.random.default_rng(0)
+        values, constants = self.dense.random_case(rng)
+        weight = constants["weight"]
+        if weight.dtype.kind == "i":
+            weight[weight == 0] = 1  # what is zero is what is pruned
+        scores = np.abs(rng.standard_normal(weight.T.shape))
+        (made,) = prune_matrices([scores], self.pattern, self.sparsity, [Bounds()])
+        constants["weight"] = np.where(made.mask.T, weight, np.zeros((), weight.dtype))
+        return values, constants
+
+    def workload(self, constants: dict[str, Any]) -> Workload:
+        """The product that knows the class of its weight: of float32 there are single values."""
+        of = ELEMENTS if self.dense.in_dtype == "float32" else _CLASSES[self.pattern.kind]
+        granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
+        knowing = self.dense.with_sparsity(Sparsity.of(of, constants["weight"], granularity))
+        assert knowing is not None
+        return knowing
+
+
+def _at(dense: Gemm | FloatGemm, pattern: Pattern, sparsities: Iterable[float]) -> list[PrunedCase]:
+    return [PrunedCase(dense, sparsity, pattern) for sparsity in sparsities]
+
+
+def cases() -> list[PrunedCase]:
+    """4096 cubed of bytes, 16-bit floats and float32 in every pattern; larger 2:4 weights."""
+    size = 4096
+    single = Gemm(size, size, size, "float32", "float32", Epilogue("float32"))
+    tensor_cores = (Gemm(size, size, size), FloatGemm(size, size, size, weight_dtype="float16"))
+    found = []
+    for dense in tensor_cores:
+        found += _at(dense, Pattern.make("tw", 128), (0.0, 0.12, 0.25, 0.5, 0.75, 0.9, 0.95))
+        found += _at(dense, TWO_OF_FOUR, (0.5,))
+        found += _at(dense, Pattern.make("bw", 64), (0.5, 0.75, 0.9))
+        for delta in (0.01, 0.05, 0.1):
+            pattern = Pattern.make("tew", 128, delta=delta)
+            found += _at(dense, pattern, (s for s in (0.5, 0.75, 0.9) if s + delta < 1))
+        found += _at(dense, Pattern.make("ew"), (0.9, 0.95, 0.98, 0.99))
+    found += _at(single, Pattern.make("ew"), (0.5, 0.75, 0.9, 0.95))
+    found += _at(single, Pattern.make("tw", 128), (0.5, 0.75, 0.9, 0.95))
+    for dense in (Gemm(8192, 8192, 8192), Gemm(3456, 4096, 2048)):
+        found += _at(dense, TWO_OF_FOUR, (0.5,))
+    return found

@@ -1,0 +1,1 @@
+"""Products with weights of few single values on a CPU."""

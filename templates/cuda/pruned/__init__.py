@@ -1,0 +1,1 @@
+"""Products with pruned weights: tiles, single weights, and both together."""

@@ -1,0 +1,73 @@
+"""Layers with pruned weights know their zeros, whatever the pattern, and kernels that use them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from workloads.pruned import PATTERNS, knowing, pruned_case
+
+from autoq.pruning.pattern import Pattern
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import matching
+from autoq.templates.target import parse_target
+
+BYTES = Gemm(64, 256, 320)
+HALVES = FloatGemm(64, 256, 320, weight_dtype="float16")
+SINGLE = Gemm(64, 256, 320, "float32", "float32", Epilogue("float32"))
+EXPECTED = {
+    "tw-16": "gemm_tile_wise", "tw-64": "gemm_tile_wise", "trw-32 runs of 8": "gemm_tile_wise",
+    "bw-16": "gemm_spmm_wgmma", "bw-32": "gemm_spmm_wgmma", "vw-4": "gemm_two_four",
+    "tew-32 delta 0.02": "gemm_tiles_and_elements", "tvw-32 2:4": "gemm_tile_wise",
+    "ew": "gemm_elements",
+}  # fmt: skip
+"""A kernel that makes use of the zeros of bytes at a sparsity of 0.75, and of 0.5 of 2:4."""
+
+
+def kernels(dense: Gemm | FloatGemm, pattern: Pattern, sparsity: float, target: str) -> list[str]:
+    """Templates of the layer that do not take the dense one."""
+    _, constants = pruned_case(np.random.default_rng(1), dense, pattern, sparsity)
+    on = parse_target(target)
+    workload = knowing(dense, constants, on)
+    workload.check_constants(constants)
+    known = {template.name for template in matching(dense, on)}
+    found = [template.name for template in matching(workload, on)]
+    assert known <= set(found), "dense kernels stay candidates"
+    return [name for name in found if name not in known]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_every_pattern_has_kernels_on_hopper(pattern: Pattern) -> None:
+    sparsity = 0.5 if pattern.kind == "vw" else 0.75
+    assert EXPECTED[str(pattern)] in kernels(BYTES, pattern, sparsity, "cuda:sm_90a")
+    if pattern.kind not in ("bw", "ew"):
+        assert kernels(HALVES, pattern, sparsity, "cuda:sm_90a") == [EXPECTED[str(pattern)]]
+    if pattern.kind != "vw":
+        assert kernels(SINGLE, pattern, sparsity, "cuda:sm_90a") == ["gemm_elements"]
+
+
+def test_blocks_of_16_bit_floats_are_tiles_and_few_values_single_ones() -> None:
+    for granularity in (16, 32, 64):
+        found = kernels(HALVES, Pattern.make("bw", granularity), 0.75, "cuda:sm_90a")
+        assert found == ["gemm_tile_wise"]
+    assert kernels(HALVES, Pattern.make("ew"), 0.9, "cuda:sm_90a") == ["gemm_elements"]
+
+
+@pytest.mark.parametrize("pattern", [p for p in PATTERNS if p.kind != "vw"], ids=str)
+def test_every_pattern_has_kernels_on_a_cpu(pattern: Pattern) -> None:
+    names = kernels(SINGLE, pattern, 0.75, "cpu")
+    expected = {"ew": "gemm_elements_cpu", "tew": "gemm_tiles_and_elements_direct"}
+    assert expected.get(pattern.kind, "gemm_tile_wise_direct") in names
+    assert kernels(BYTES, pattern, 0.75, "cpu")
+
+
+def test_dense_weights_and_those_of_few_zeros_stay_what_they_are() -> None:
+    for sparsity in (0.0, 0.04, 0.15, 0.24):
+        assert kernels(BYTES, Pattern.make("ew"), sparsity, "cuda:sm_90a") == []
+    assert kernels(BYTES, Pattern.make("ew"), 0.5, "cuda:sm_90a") == []
+
+
+def test_single_values_in_poorly_filled_vectors_have_both_kinds_of_kernels() -> None:
+    found = kernels(BYTES, Pattern.make("ew"), 0.97, "cuda:sm_90a")
+    assert {"gemm_elements", "gemm_spmm_panel"} <= set(found)
