@@ -107,7 +107,8 @@ class Space(Generic[C]):
 
     def legal(self, config: C) -> bool:
         """Whether every knob has one of its values and every constraint holds."""
-        return self._find_code(config) is not None and self._holds(config)
+        code = self._find_code(config)
+        return code is not None and self._holds(self.config(code))
 
     def rejection(self, config: C) -> str | None:
         """Why a configuration is not legal, in one line; None when it is."""
@@ -187,7 +188,7 @@ class Space(Generic[C]):
     def code(self, config: C) -> int:
         """The code of a legal configuration; ConfigError names the broken rule of another."""
         code = self._find_code(config)
-        if code is None or not self._holds(config):
+        if code is None or not self._holds(self.config(code)):
             raise ConfigError(f"{self.config_type.__name__}: {self.rejection(config)}")
         return code
 

@@ -14,8 +14,8 @@ def measured():
 
 
 def shares(measured, **settings) -> np.ndarray:
-    """Final speeds of three seeds as shares of the optimum's."""
-    runs = [replay(Thompson(tile_space(), seed, **settings), measured, 128) for seed in range(3)]
+    """Final speeds of 25 seeds as shares of the optimum's."""
+    runs = [replay(Thompson(tile_space(), seed, **settings), measured, 128) for seed in range(25)]
     return np.array([optimum(measured) / run[-1] for run in runs])
 
 
