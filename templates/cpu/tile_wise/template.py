@@ -32,7 +32,8 @@ def is_tile_wise(workload: object, target: Target) -> bool:
         return False
     epilogue = workload.epilogue
     narrow = workload.has_four_bits or is_four_bit(epilogue.residual_dtype or "int8")
-    if workload.sparsity.pattern != TILE_WISE or narrow or epilogue.table or epilogue.scale_group:
+    beside = epilogue.table or epilogue.scale_group or epilogue.factor
+    if workload.sparsity.pattern != TILE_WISE or narrow or beside:
         return False
     if workload.in_dtype == "float32" and not epilogue.of_convolutions:
         return False

@@ -96,7 +96,7 @@ def view_of(workload: object) -> TileWiseView | None:
         epilogue = workload.epilogue
         bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
         narrow = is_four_bit(epilogue.out_dtype) or is_four_bit(epilogue.residual_dtype or "int8")
-        if not bytes_alone or narrow or epilogue.scale_group:
+        if not bytes_alone or narrow or epilogue.scale_group or epilogue.factor:
             return None
         view = TileWiseView(workload, epilogue, False)
     elif isinstance(workload, FloatGemm):
