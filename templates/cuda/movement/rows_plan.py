@@ -31,12 +31,14 @@ _NARROW_THREADS = 512
 class RowArrays:
     """Operands that broadcast to `shape`, whose last `inner` axes are its rows.
 
-    Every operand either has all elements of a row or one that stands for them.
+    Every operand either has all elements of a row or one that stands for them. constants: how many
+    of the last ones no kernel writes.
     """
 
     shape: tuple[int, ...]
     inner: int
     operands: tuple[TensorSpec, ...]
+    constants: int = 0
 
     @property
     def row(self) -> int:
@@ -52,6 +54,10 @@ class RowArrays:
         """Whether operand k has an element for each of a row's."""
         shape = self._padded(k)
         return math.prod(shape[len(shape) - self.inner :]) > 1
+
+    def stays(self, k: int) -> bool:
+        """Whether operand k is a constant."""
+        return k >= len(self.operands) - self.constants
 
     def varies(self, k: int) -> bool:
         """Whether operand k differs between rows."""

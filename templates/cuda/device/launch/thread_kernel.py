@@ -104,12 +104,14 @@ def thread_kernel(
     cluster: int = 1,
     starts_successor: bool = True,
     together: int = 1,
+    waits: bool = True,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. starts_successor: the next
     kernel may start as soon as every block of this one runs; otherwise `body` says when. together:
-    blocks that the registers of a multiprocessor have room for at least.
+    blocks that the registers of a multiprocessor have room for at least. waits: the kernel waits
+    for those before it first of all; otherwise `body` does, and lets the next one start.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -131,7 +133,7 @@ def thread_kernel(
             else:
                 block = builder.cta_id([blocks])
             thread = builder.thread_id([threads])
-            if overlaps:
+            if overlaps and waits:
                 builder.evaluate(T.ptx.griddepcontrol.wait())
                 if starts_successor:
                     builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
