@@ -13,7 +13,7 @@ from autoq import frontend, graph
 from autoq.compilation.assembly import assemble
 from autoq.compilation.layout_times import LayoutTimes
 from autoq.compilation.options import make_options
-from autoq.compilation.selection import Selection, select
+from autoq.compilation.selection import Selection, TemplateSelection, select
 from autoq.compilation.zero_choices import zero_choices
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
@@ -47,7 +47,8 @@ class CompileReport:
     relayouts are the copies between them. precisions are layers that compute floats
     through integers, as was asked for, each with its bits and correction. floats counts kernels
     that compute with floats and names where the model leaves integers. zeros are layers whose
-    weight has a pattern of zeros that kernels make use of, each with the choice and why.
+    weight has a pattern of zeros that kernels make use of, each with the choice and why. lent
+    counts layers that run on shipped records of another device of the same chip, by device.
     """
 
     path: Path
@@ -62,6 +63,7 @@ class CompileReport:
     precisions: Mapping[str, str] = field(default_factory=dict)
     floats: FloatKernels = field(default_factory=FloatKernels)
     zeros: Mapping[str, str] = field(default_factory=dict)
+    lent: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def untuned(self) -> tuple[Call, ...]:
@@ -129,6 +131,9 @@ def compile(
         {node.name: node.precision for node in layers if node.precision},
         float_kernels(kernels),
         zero_choices(selections, host, database, templates),
+        Counter(
+            one.lender for one in selections if isinstance(one, TemplateSelection) and one.lender
+        ),
     )
 
 

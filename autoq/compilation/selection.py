@@ -37,7 +37,8 @@ FIXED = "fixed"
 class TemplateSelection:
     """A template's kernel with its configuration, before it is compiled.
 
-    `source` is where the configuration comes from: a record's file, PREDICTED, DEFAULT or FIXED.
+    `source` is where the configuration comes from: a record's file, PREDICTED, DEFAULT or FIXED;
+    `lender` the sibling device whose record it is, empty for one of the device's own.
     """
 
     node: Layer
@@ -45,6 +46,7 @@ class TemplateSelection:
     source: str
     chosen: Template
     config: Any
+    lender: str = ""
 
     @property
     def template(self) -> str:
@@ -117,16 +119,19 @@ def select(
         raise ModelError(
             f"node {node.name!r}: no kernel for {node.workload!r} on {target.kind} {target.arch}"
         )
-    return TemplateSelection(node, target, chosen.source, chosen.template, chosen.config)
+    return TemplateSelection(
+        node, target, chosen.source, chosen.template, chosen.config, chosen.lender
+    )
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A template and its configuration; `source` as in `TemplateSelection`."""
+    """A template and its configuration; `source` and `lender` as in `TemplateSelection`."""
 
     template: Template
     config: Any
     source: str
+    lender: str = ""
 
 
 def choose(
@@ -147,7 +152,9 @@ def choose(
     if choice is None and workload.dense != workload:
         choice = lookup(database, workload.dense, target, templates, host.device)
     if choice is not None:
-        return Chosen(choice.template, choice.config, choice.found.source)
+        device = choice.found.record.device.name
+        lender = "" if host.device in (None, device) else device
+        return Chosen(choice.template, choice.config, choice.found.source, lender)
     matches = matching(workload, target, templates)
     if not matches:
         return None

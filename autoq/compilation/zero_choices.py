@@ -9,7 +9,7 @@ import numpy as np
 from autoq.compilation.selection import TemplateSelection
 from autoq.devices import Host
 from autoq.records.database import Database
-from autoq.records.lookup import lookup
+from autoq.records.lookup import Choice, lookup
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 
@@ -44,8 +44,12 @@ def _line(
     if len(best) < 2:
         without = " and ".join(name for name in ("knowing that", "dense") if name not in best)
         return f"{known}: {chosen.template}, since no kernel {without} is measured; autoq tune does"
-    times = (
-        f"{found.template.name} takes {found.found.record.seconds * 1e6:.1f} us"
-        for found in sorted(best.values(), key=lambda one: one.found.record.seconds)
-    )
-    return f"{known}: {', '.join(times)}"
+    fastest = sorted(best.values(), key=lambda one: one.found.record.seconds)
+    times = ", ".join(_time(one, host.device) for one in fastest)
+    return f"{known}: {times}"
+
+
+def _time(choice: Choice, device: str | None) -> str:
+    record = choice.found.record
+    where = "" if device in (None, record.device.name) else f" on {record.device.name}"
+    return f"{choice.template.name} takes {record.seconds * 1e6:.1f} us{where}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from autoq.errors import ModelError
 from autoq.frontend.number_types import COMPUTED_AS, DOUBLE, HALVES, computed_constant
 from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import FoldingBudget
+from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Operation, Tensor
 from autoq.graph.shapes import broadcast, check_size, infer_shape
+from autoq.templates.workload import Workload
 
 FLOAT_ONLY = (
     "Conv", "Gemm", "MatMul", "AveragePool", "ReduceMean", "Softmax", "LRN", "Sigmoid",
@@ -152,6 +154,29 @@ class GraphBuilder:
         self.graph.nodes.append(made)
         self._producers[output] = made
         return output
+
+    def emit_workload(
+        self, workload: Workload, inputs: list[str], shapes: Sequence[tuple[int, ...]]
+    ) -> tuple[str, ...]:
+        """Append a workload without constants as it stands, and name its results.
+
+        shapes: those of the results, which are the workload's own as flat arrays. Images are read
+        and written channels last.
+        """
+        outputs = []
+        for spec, shape in zip(workload.outputs, shapes, strict=True):
+            outputs.append(self._fresh(f"{self.node_name}/{spec.name}"))
+            self.graph.tensors[outputs[-1]] = Tensor(outputs[-1], shape, spec.dtype)
+        attributes: dict[str, Any] = {"workload": workload, "constants": {}}
+        if len(shapes[0]) == 4:
+            attributes["layout"] = "NHWC"
+        made = Operation(
+            WORKLOAD, self.node_name, tuple(inputs), outputs[0], attributes, (self.node_name,),
+            tuple(outputs[1:]),
+        )  # fmt: skip
+        self.graph.nodes.append(made)
+        self._producers.update(dict.fromkeys(outputs, made))
+        return tuple(outputs)
 
     def computed(self, name: str) -> str:
         """A constant in the type that the graph computes it in; any other name as it is."""

@@ -198,5 +198,6 @@ def _finish(b: GraphBuilder, graph: onnx.GraphProto) -> None:
         b.graph.tensors[new] = replace(b.graph.tensors.pop(old), name=new)
     for node in b.graph.operations:
         node.inputs = tuple(renamed.get(name, name) for name in node.inputs)
-        node.output = renamed.get(node.output, node.output)
+        node.output, *further = (renamed.get(name, name) for name in node.outputs)
+        node.further_outputs = tuple(further)
     b.graph.outputs = tuple(renamed.values())

@@ -6,12 +6,13 @@ import functools
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 
 from autoq.errors import RecordError
 from autoq.records.lines import Lines, parse_records, read_records
 from autoq.records.record import Record
+from autoq.records.siblings import siblings
 from autoq.records.standing import superseded
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import key
@@ -120,6 +121,19 @@ class Database:
     def best(self, workload: Workload, conditions: Conditions) -> Found | None:
         """The fastest usable record of a workload, and where it came from."""
         return next(iter(self.ranked(workload, conditions)), None)
+
+    def lent(self, workload: Workload, conditions: Conditions) -> list[Found]:
+        """The shipped timed records that siblings of the device have of a workload, best first.
+
+        Their times are another device's; what they say is which kernel is worth taking.
+        """
+        names = () if conditions.device is None else siblings(conditions.device)
+        return [
+            one
+            for name in names
+            for one in self.ranked(workload, replace(conditions, device=name))
+            if one.shipped
+        ]
 
     def skipped(self, conditions: Conditions) -> Counter[str]:
         """How many given records may not be used, and lines are not records, by reason.

@@ -52,13 +52,15 @@ def choices(
 ) -> Iterator[Choice]:
     """The recorded configurations that are legal today, in the order of `Database.ranked`.
 
-    device: name of the device to compile for, None when it is not known (then records of any
-    device of the target's arch count).
+    Behind them come shipped ones of the device's siblings (`Database.lent`). device: name of the
+    device to compile for, None when it is not known (then records of any device of the target's
+    arch count).
     """
     by_name = {template.name: template for template in templates}
     conditions = Conditions(target.arch, device, template_versions(by_name.values()))
     passed_over = 0
-    for found in database.ranked(workload, conditions):
+    ranked = database.ranked(workload, conditions) + database.lent(workload, conditions)
+    for found in ranked:
         template = by_name[found.record.template]
         if not template.matches(workload, target):
             passed_over += 1

@@ -35,6 +35,11 @@ def compile_text(report: CompileReport) -> str:
         lines.append(
             f"{len(report.untuned)} layers run on an untuned default; tune them with autoq tune"
         )
+    for device, count in report.lent.items():
+        lines.append(
+            f"{count} layers run on records of {device}, which has the same chip; "
+            "tune them with autoq tune"
+        )
     if report.predicted:
         lines.append(
             f"{len(report.predicted)} layers run on a kernel that records of other layers predict "

@@ -54,6 +54,7 @@ LAYERS = {
     "resnet50": resnet50_cases.convolutions,
     "grouped": grouped_cases.convolutions,
     "float16": resnet50_cases.float_convolutions,
+    "grouped-float16": grouped_cases.float_convolutions,
 }
 
 _MISSING = "missing"
@@ -124,7 +125,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--layers", choices=LAYERS, default="resnet50",
-                        help="of ResNet-50, in bytes or in float16, or grouped ones")  # fmt: skip
+                        help="of ResNet-50 or grouped ones, in bytes or in float16")  # fmt: skip
     parser.add_argument("--batches", default="1,8,128")
     parser.add_argument("--cases", default="", help="comma-separated parts of names, e.g. 3x3,stem")
     parser.add_argument("--peers", default=",".join(LIBRARIES), help="comma-separated, or none")

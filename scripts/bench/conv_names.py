@@ -21,8 +21,8 @@ def _case_name(workload: Conv2d | FloatConv2d) -> str:
         text += f"->{workload.k}"
     if workload.stride != (1, 1):
         text += f" s{workload.stride[0]}"
-    if isinstance(workload, FloatConv2d):
-        return text + (" +residual" if workload.residual else "")
     if workload.groups != 1:
         text += f" g{workload.groups}"
+    if isinstance(workload, FloatConv2d):
+        return text + (" +residual" if workload.residual else "")
     return text + (" +residual" if workload.epilogue.residual_dtype else "")

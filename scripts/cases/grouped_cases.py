@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 
 # Height and width, channels, groups, filter size, stride.
 _DEPTHWISE = (
@@ -23,3 +24,17 @@ def convolutions(n: int) -> list[Conv2d]:
                in_dtype="uint8", epilogue=Epilogue("uint8"))
         for size, c, groups, taps, stride in (*_DEPTHWISE, *_GROUPED)
     ]  # fmt: skip
+
+
+def float_convolutions(n: int) -> list[FloatConv2d]:
+    """The same in float16 with ReLU, and the 7x7 ones of ConvNeXt-Tiny without."""
+    cases = [
+        FloatConv2d(case.n, case.h, case.w, case.c, case.k, case.r, case.s, case.stride,
+                    case.padding, bias=True, activation="relu", groups=case.groups)
+        for case in convolutions(n)
+    ]  # fmt: skip
+    cases += [
+        FloatConv2d(n, size, size, c, c, 7, 7, padding=(3,) * 4, bias=True, groups=c)
+        for size, c in ((56, 96), (28, 192), (14, 384), (7, 768))
+    ]
+    return cases

@@ -13,6 +13,7 @@ from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -57,6 +58,10 @@ CASES: list[Workload] = [
     FloatConv2d(2, 9, 8, 72, 40, 3, 3, (2, 2), (1, 0, 1, 1), residual=True, activation="relu",
                 residual_first=True),
     FloatConv2d(1, 7, 7, 8, 64, 2, 3, (1, 1), (0, 1, 1, 2), (2, 1), *["bfloat16"] * 2, bias=True),
+    FloatConv2d(2, 9, 8, 24, 24, 3, 3, (1, 1), (1, 1, 1, 1), bias=True, activation="silu",
+                groups=24),
+    FloatConv2d(1, 8, 9, 24, 36, 3, 2, (2, 1), (1, 0, 1, 1), (1, 2), residual=True, groups=3),
+    DynamicQuantize(5001),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),

@@ -29,7 +29,7 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
-_BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16")
+_BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16", "float32")
 _X_ORDERS, _Y_ORDERS = ("bhmk", "bmhk"), ("bhmn", "bmhn")
 _OTHER_ORDERS = ("bhnk", "bhkn", "bnhk", "bkhn")
 _ZERO_POINTS = {"uint8": (119, 7), "int8": (-11, -7)}
@@ -42,7 +42,7 @@ class BatchedGemm(Workload, operator="batched_gemm"):
     Each y [m, n] is of x [m, k] and `other` [n, k] or [k, n]. An order names the axes of an array
     as they lie in memory: x is "bhmk" or "bmhk", other "bhnk", "bhkn", "bnhk" or "bkhn", y and the
     residual "bhmn" or "bmhn", for b of `batch` and h of `heads`. in_dtype and other_dtype are int8
-    or uint8.
+    or uint8, or both of one type of floats.
 
     The constants are `scale` (float32 [1], unused for an int32 output), `scalars` (float32 [8],
     `epilogue.SCALAR_NAMES`), `x_zero_point` and `other_zero_point` (ints of the arrays' dtypes) and
@@ -79,8 +79,8 @@ class BatchedGemm(Workload, operator="batched_gemm"):
         for dtype in dtypes:
             if dtype not in (*_BYTES, *_FLOATS):
                 raise InputError(
-                    f"activations of {dtype!r}: choose int8 or uint8, or float16 or bfloat16 for "
-                    "both"
+                    f"activations of {dtype!r}: choose int8 or uint8, or {', '.join(_FLOATS)} "
+                    "for both"
                 )
         if self.floating:
             out = self.epilogue.out_dtype
@@ -100,7 +100,7 @@ class BatchedGemm(Workload, operator="batched_gemm"):
 
     @property
     def floating(self) -> bool:
-        """Whether the activations are 16-bit floats."""
+        """Whether the activations are floats."""
         return bool({self.in_dtype, self.other_dtype} & set(_FLOATS))
 
     def with_output(self, dtype: str) -> BatchedGemm:
@@ -183,7 +183,8 @@ class BatchedGemm(Workload, operator="batched_gemm"):
     def tolerance(self, target: Target) -> Tolerance:
         """On the CPU a fused residual may be one step off, as behind other products.
 
-        Products of floats are exact, and their sum loses what `lost_share` says.
+        Products of 16-bit floats are exact, and their sum loses what `lost_share` says, which
+        leaves room for fused multiply-adds of float32 in any order.
         """
         if self.floating:
             return Tolerance(relative=lost_share(self.k))

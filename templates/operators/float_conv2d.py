@@ -23,16 +23,18 @@ _FLOATS = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class FloatConv2d(Workload, operator="float_conv2d"):
-    """Convolution `x [n, h, w, c]` with `weight [k, r, s, c]`, then what follows a `FloatGemm`.
+    """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then as a `FloatGemm`.
 
     `y = activation(sums + bias) + residual`, y and the residual `[n, p, q, k]`; with residual_first
     the residual is added in front of the activation. padding is (top, left, bottom, right) in
-    pixels of 0. in_dtype is that of x and weight, float16 or bfloat16; out_dtype, of y and of the
-    residual, one of them or float32. Sums are float32.
+    pixels of 0. Each of the groups has its own channels of x and of y. in_dtype is that of x and
+    weight, float16 or bfloat16; out_dtype, of y and of the residual, one of them or float32. Sums
+    are float32.
 
     The constants are `weight` and, with bias, `bias` float32 `[k]`.
 
-    Raises InputError for extents below 1, other dtypes, and a filter larger than the padded image.
+    Raises InputError for extents below 1, other dtypes, groups that do not divide the channels, and
+    a filter larger than the padded image.
     """
 
     n: int
@@ -51,12 +53,17 @@ class FloatConv2d(Workload, operator="float_conv2d"):
     activation: str = "none"
     residual: bool = False
     residual_first: bool = False
+    groups: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "n", "h", "w", "c", "k", "r", "s", "stride", "dilation")
+        require_positive(self, "n", "h", "w", "c", "k", "r", "s", "stride", "dilation", "groups")
         if self.in_dtype not in _FLOATS:
             raise InputError(f"in_dtype {self.in_dtype!r}: one of {', '.join(_FLOATS)}")
+        if self.c % self.groups or self.k % self.groups:
+            raise InputError(
+                f"groups {self.groups} do not divide the {self.c} and {self.k} channels"
+            )
         if self.p <= 0 or self.q <= 0:
             raise InputError(f"{self}: the padded image is smaller than the filter")
         _ = self.product  # which refuses the rest
@@ -75,12 +82,15 @@ class FloatConv2d(Workload, operator="float_conv2d"):
 
     @property
     def product(self) -> FloatGemm:
-        """The product of all patches of x, [n * p * q, r * s * c], with the weight."""
+        """The product of all patches of x, [n * p * q, r * s * c / groups], with the weight.
+
+        Of several groups it is one that adds as many terms, with as many operations.
+        """
         return self.padded_product(1)
 
     def padded_product(self, step: int) -> FloatGemm:
         """The same with each tap's channels padded to whole steps."""
-        channels = -(-self.c // step) * step
+        channels = -(-self.c // self.groups // step) * step
         return FloatGemm(
             self.n * self.p * self.q, self.k, self.r * self.s * channels, self.in_dtype,
             self.in_dtype, self.out_dtype, bias=self.bias, activation=self.activation,
@@ -90,6 +100,10 @@ class FloatConv2d(Workload, operator="float_conv2d"):
     @property
     def y_shape(self) -> tuple[int, int, int, int]:
         return self.n, self.p, self.q, self.k
+
+    @property
+    def weight_shape(self) -> tuple[int, int, int, int]:
+        return self.k, self.r, self.s, self.c // self.groups
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -104,7 +118,7 @@ class FloatConv2d(Workload, operator="float_conv2d"):
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
-        specs = [TensorSpec("weight", (self.k, self.r, self.s, self.c), self.in_dtype)]
+        specs = [TensorSpec("weight", self.weight_shape, self.in_dtype)]
         if self.bias:
             specs.append(TensorSpec("bias", (self.k,), "float32"))
         return tuple(specs)
@@ -127,7 +141,7 @@ class FloatConv2d(Workload, operator="float_conv2d"):
         return self.product.tolerance(target)
 
     def patches(self, x: np.ndarray) -> np.ndarray:
-        """The rows of the product, [n * p * q, r * s * c], of x."""
+        """The rows of the product, [n * p * q, r * s * c], of x or of some of its channels."""
         top, left, bottom, right = self.padding
         wide = np.pad(x, [(0, 0), (top, bottom), (left, right), (0, 0)])
         taps = [
@@ -147,15 +161,24 @@ class FloatConv2d(Workload, operator="float_conv2d"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
-        product = self.product
-        rows = [self.patches(activations[0])]
-        rows += [array.reshape(product.y_shape) for array in activations[1:]]
-        flat = {**constants, "weight": np.asarray(constants["weight"]).reshape(self.k, -1)}
-        (y,) = product.reference_in_threads(rows, flat, threads)
-        return (y.reshape(self.y_shape),)
+        groups = [self._of_group(activations, constants, group) for group in range(self.groups)]
+        product = dataclasses.replace(self.product, n=self.k // self.groups)
+        found = [product.reference_in_threads(rows, flat, threads)[0] for rows, flat in groups]
+        return (np.concatenate(found, 1).reshape(self.y_shape),)
+
+    def _of_group(
+        self, activations: Sequence[np.ndarray], constants: Constants, group: int
+    ) -> tuple[list[np.ndarray], dict[str, Any]]:
+        """The inputs and the constants of a group's product."""
+        c, k = self.c // self.groups, self.k // self.groups
+        filters = slice(group * k, group * k + k)
+        rows = [self.patches(activations[0][..., group * c : group * c + c])]
+        rows += [array.reshape(-1, self.k)[:, filters] for array in activations[1:]]
+        flat = {name: np.asarray(array)[filters] for name, array in constants.items()}
+        return rows, {**flat, "weight": flat["weight"].reshape(k, -1)}
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
-        shape = (self.k, math.prod((self.r, self.s, self.c)))
+        shape = (self.k, math.prod(self.weight_shape[1:]))
         (weight,) = random_inputs(rng, (TensorSpec("weight", shape, self.in_dtype),))
         weight = (weight.astype(np.float32) / math.sqrt(shape[1])).astype(weight.dtype)
         constants: dict[str, Any] = {"weight": weight.reshape(self.constants[0].shape)}
@@ -169,4 +192,6 @@ class FloatConv2d(Workload, operator="float_conv2d"):
             text += f" s{self.stride[0]}"
         if self.dilation != (1, 1):
             text += f" d{self.dilation[0]}"
+        if self.groups > 1:
+            text += f" g{self.groups}"
         return text

@@ -65,3 +65,12 @@ def test_layouts_of_convolutions_are_counted():
         "layouts of convolutions: 12 NHWCnc, 2 NHWC, 1 NHWC to NHWCnc; 3 re-layouts"
         in compile_text(report).splitlines()
     )
+
+
+def test_layers_on_records_of_another_device_are_counted():
+    lent = {"NVIDIA H200": 3}
+    report = CompileReport(Path("m.tar"), resolve("cuda:sm_90a"), (), {}, {}, lent=lent)
+    assert (
+        "3 layers run on records of NVIDIA H200, which has the same chip; tune them with autoq tune"
+        in compile_text(report).splitlines()
+    )

@@ -14,13 +14,11 @@ from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.linear import emit_matmul
 from autoq.frontend.operators.qdq import constant_scalar, dequantise, quantise
 from autoq.frontend.registry import OnnxNode, importer
+from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 
 _LEVELS = 255.0
 _LARGEST = 2**24
 """Whole numbers of float32 without gaps."""
-_LARGE = np.float32(1e38)
-_ROW = 4096
-"""Elements that are reduced in one go."""
 
 
 @importer("DynamicQuantizeLinear")
@@ -37,50 +35,22 @@ def _quantised(b: GraphBuilder, x: str) -> tuple[str, str, str]:
     """
     if b.dtype(x) != "float32":
         raise b.error(f"an input of {b.dtype(x)}; float32 is supported")
-
-    def number(value: float) -> str:
-        return b.add_constant(np.float32(value))
-
-    most = b.emit("Max", [_largest(b, x, ()), number(0)])
-    least = b.emit("Min", [b.emit("Neg", [_largest(b, x, ("Neg",))]), number(0)])
-    scale = b.emit("Div", [b.emit("Sub", [most, least]), number(_LEVELS)])
-    some = b.emit("Min", [b.emit("Mul", [scale, b.add_constant(_LARGE)]), number(1)])
-    scale = b.emit("Add", [scale, b.emit("Sub", [number(1), some])])
-    exact = b.emit("Neg", [b.emit("Div", [least, scale])])
-    zero_point = b.emit("Round", [b.emit("Clip", [exact], low=0.0, high=_LEVELS)])
-    steps = b.emit("Round", [b.emit("Div", [x, scale])])
-    whole = b.emit("Add", [steps, zero_point])
-    integers, zero_integer = (
-        quantise(b, value, np.float32(1), np.uint8(0)) for value in (whole, zero_point)
-    )
+    shape = b.shape(x)
+    if not math.prod(shape):
+        raise b.error("an input without elements")
+    workload = DynamicQuantize(math.prod(shape))
+    value = b.known(x)
+    if value is not None:
+        integers, scale, zero = workload.reference([np.ravel(value)], {})
+        return (
+            b.add_constant(integers.reshape(shape)),
+            b.add_constant(scale[0]),
+            b.add_constant(np.uint8(zero[0])),
+        )
+    integers, scale, zero_point = b.emit_workload(workload, [x], [shape, (), ()])
+    zero_integer = quantise(b, zero_point, np.float32(1), np.uint8(0))
     b.as_floats[zero_integer] = zero_point
     return integers, scale, zero_integer
-
-
-def _largest(b: GraphBuilder, x: str, first: tuple[str, ...]) -> str:
-    """The largest of what the operations `first` make of the elements, float32 [].
-
-    Of rows at first, of which there are few: what is computed of elements is part of their kernel.
-    """
-    size = math.prod(b.shape(x))
-    while size > 1 or first:
-        row = size if size <= _ROW else _longest_row(b.shape(x), size)
-        x = b.emit("Reshape", [x], shape=(size // row, row))
-        for op in first:
-            x = b.emit(op, [x])
-        x, first = b.emit("ReduceMax", [x], axes=(1,)), ()
-        size //= row
-    return b.emit("Reshape", [x], shape=())
-
-
-def _longest_row(shape: tuple[int, ...], size: int) -> int:
-    """Elements of the last axes, as many of them as are reduced in one go; all if none are."""
-    row = 1
-    for extent in reversed(shape):
-        if row * extent > _ROW:
-            break
-        row *= extent
-    return row if row > 1 else size
 
 
 @importer("MatMulInteger")

@@ -60,7 +60,10 @@ def _layer(
     place: Placement, node: Operation, workload: Any, constants: dict[str, Any],
     inputs: tuple[str, ...], layout: str,
 ) -> None:  # fmt: skip
-    output, *further = (place.write(name, layout) for name in node.outputs)
+    ranks = {name: len(place.semantic.shape(name)) for name in node.outputs}
+    output, *further = (
+        place.write(name, layout if ranks[name] == 4 else PLAIN) for name in node.outputs
+    )
     reason = node.attributes.get("float_reason", "")
     values = node.attributes.get("weight_dtype", "")
     place.graph.nodes.append(

@@ -44,8 +44,9 @@ def layer_of(workload: Conv2d | FloatConv2d) -> Layer:
     if isinstance(workload, FloatConv2d):
         w, epilogue = workload, Epilogue("int8", "int8" if workload.residual else None)
         workload = Conv2d(
-            w.n, w.h, w.w, w.c, w.k, w.r, w.s, w.stride, w.padding, w.dilation, epilogue=epilogue
-        )
+            w.n, w.h, w.w, w.c, w.k, w.r, w.s, w.stride, w.padding, w.dilation, w.groups,
+            epilogue=epilogue,
+        )  # fmt: skip
     plain = dataclasses.replace(
         workload,
         in_dtype="int8",

@@ -1,4 +1,4 @@
-"""Products of two activations of 16-bit floats, where a kernel of the target takes them."""
+"""Products of two activations of floats, where a kernel of the target takes them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def float_batches(
     graph: Graph, around: Neighbourhood, target: Target, templates: Sequence[Template],
     rounded: Rounded, long: bool,
 ) -> list[tuple[Sequence[Node], Operation]]:  # fmt: skip
-    """For each MatMul of 16-bit floats that a template computes, what its workload replaces.
+    """For each MatMul of floats that a template computes, what its workload replaces.
 
     That is the MatMul, numbers that it and each of its factors are multiplied with or divided by,
-    and a transposition behind. It reads what its factors are transposed from, rounded;
+    and a transposition behind. It reads what its factors are transposed from, rounded where a
+    kernel multiplies the model's 16-bit floats.
+
     rounded: see `rounded_tensor`. long: as in `computable`.
     """
     groups: list[tuple[Sequence[Node], Operation]] = []
     taken: set[int] = set()
     for node in graph.operations:
-        dtype = node.attributes.get("floats")
-        if node.op != "MatMul" or dtype is None:
+        if node.op != "MatMul" or graph.dtype(node.output) != "float32":
             continue
         shapes = [graph.shape(name) for name in (*node.inputs, node.output)]
         constant = any(around.constant(name) is not None for name in node.inputs)
@@ -56,21 +57,25 @@ def float_batches(
             "y": destinations(around, members[-1].output, rank),
         })  # fmt: skip
         extents = (axes.batch, shapes[0][-2], shapes[1][-1], shapes[0][-1], axes.heads)
-        orders = (axes.orders[role] for role in ("x", "other", "y"))
-        workload = BatchedGemm(*extents, dtype, dtype, *orders, Epilogue("float32"))
-        if not computable(workload, target, templates, long):
+        orders = [axes.orders[role] for role in ("x", "other", "y")]
+        own = node.attributes.get("floats", "float32")
+        workloads = (
+            BatchedGemm(*extents, dtype, dtype, *orders, Epilogue("float32"))
+            for dtype in dict.fromkeys((own, "float32"))
+        )
+        workload = next((w for w in workloads if computable(w, target, templates, long)), None)
+        if workload is None:
             continue
         if axes.names["y"] != members[-1].output:
             members.append(around.readers(members[-1].output)[0])
         taken.update(id(member) for member in members)
-        inputs = (
-            rounded_tensor(graph, around, axes.names[role], dtype, rounded)
-            for role in ("x", "other")
-        )
+        inputs = tuple(axes.names[role] for role in ("x", "other"))
+        if workload.in_dtype != "float32":
+            inputs = tuple(rounded_tensor(graph, around, x, own, rounded) for x in inputs)
         covers = tuple(dict.fromkeys(name for member in members for name in member.covers))
         constants = {"scale": np.array([scale], np.float32), "scalars": pack_scalars()}
         attributes = {"workload": workload, "constants": constants}
-        product = Operation(WORKLOAD, node.name, tuple(inputs), axes.names["y"], attributes, covers)
+        product = Operation(WORKLOAD, node.name, inputs, axes.names["y"], attributes, covers)
         groups.append((members, product))
     return groups
 

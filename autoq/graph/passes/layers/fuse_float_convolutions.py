@@ -38,10 +38,11 @@ _WHOLE = 8
 
 
 def fuse_float_convolutions(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
-    """Replace each dense Conv that a template computes of 16-bit floats, with what follows it.
+    """Replace each Conv that a template computes of 16-bit floats, with what follows it.
 
-    Channels that fill no 16 bytes are padded with zeros: those of x by an operation in front, the
-    filters' own number by filters of zeros, whose channels an operation behind takes off.
+    Channels of dense ones that fill no 16 bytes are padded with zeros: those of x by an operation
+    in front, the filters' own number by filters of zeros, whose channels an operation behind takes
+    off.
     """
     around = Neighbourhood(graph)
     rounded: Rounded = {}
@@ -51,7 +52,7 @@ def fuse_float_convolutions(graph: Graph, target: Target, templates: Sequence[Te
     taken: set[int] = set()
     for node in graph.operations:
         dtype = node.attributes.get("floats")
-        if node.op != "Conv" or dtype not in HALVES or node.attributes["groups"] != 1:
+        if node.op != "Conv" or dtype not in HALVES:
             continue
         filters = _filters(around, node, dtype)
         constants = None if filters is None else _constants(around, node, filters)
@@ -135,7 +136,7 @@ def _filters(around: Neighbourhood, node: Operation, dtype: str) -> _Filters | N
     block, graph = a["strides"][0], around.graph
     image, output = (graph.shape(name)[2:] for name in (node.inputs[0], node.output))
     square = tuple(a["strides"]) == (block, block) and tuple(a["dilations"]) == (1, 1)
-    whole = all(extent % block == 0 for extent in image)
+    whole = all(extent % block == 0 for extent in image) and a["groups"] == 1
     if block == 1 or not square or not whole or weight.shape[1] % _WHOLE == 0:
         return plain
     found = in_blocks(halves, block, plain.pads, image, output)
@@ -150,8 +151,12 @@ def _steps(filters: np.ndarray) -> int:
 
 
 def _constants(around: Neighbourhood, node: Operation, filters: _Filters) -> dict[str, Any] | None:
-    """Filters [k, r, s, c] and the bias of whole channels; None where the bias is no constant."""
-    k, c = (-count % _WHOLE for count in filters.values.shape[:2])
+    """Filters [k, r, s, c] and the bias, of whole channels unless there are several groups.
+
+    None where the bias is no constant.
+    """
+    dense = node.attributes["groups"] == 1
+    k, c = (-count % _WHOLE if dense else 0 for count in filters.values.shape[:2])
     whole = np.pad(filters.values.transpose(0, 2, 3, 1), [(0, k), (0, 0), (0, 0), (0, c)])
     constants = {"weight": np.ascontiguousarray(whole)}
     if len(node.inputs) > 2:
@@ -171,7 +176,8 @@ def _fused(
     graph = around.graph
     n, _, h, w = graph.shape(node.inputs[0])
     h, w = h // filters.block, w // filters.block
-    k, r, s, c = constants["weight"].shape
+    groups = node.attributes["groups"]
+    k, r, s, of_group = constants["weight"].shape
     tails = float_tails(around, node, dtype, taken)
     if k != graph.shape(node.output)[1]:  # of whole channels only a convolution's own are known
         tails = [tail for tail in tails if tail.residual is None]
@@ -181,9 +187,9 @@ def _fused(
     if relu is not None:
         tail = FloatTail((*tail.members, relu), "relu", tail.residual)
     return tail, FloatConv2d(
-        n, h, w, c, k, r, s, filters.strides, filters.pads, tuple(node.attributes["dilations"]),
-        dtype, dtype, "bias" in constants, tail.activation, tail.residual is not None,
-        relu is not None,
+        n, h, w, of_group * groups, k, r, s, filters.strides, filters.pads,
+        tuple(node.attributes["dilations"]), dtype, dtype, "bias" in constants, tail.activation,
+        tail.residual is not None, relu is not None, groups,
     )  # fmt: skip
 
 

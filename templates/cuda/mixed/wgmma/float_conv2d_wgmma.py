@@ -28,8 +28,8 @@ from autoq.templates.workload import Constants, Workload
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Pixels of whole 16 bytes, strides, corners and taps of im2col maps, 32-bit places."""
-    if not (isinstance(workload, FloatConv2d) and target.has_wgmma):
+    """One group, pixels of whole 16 bytes, what im2col maps can reach, 32-bit places."""
+    if not (isinstance(workload, FloatConv2d) and target.has_wgmma and workload.groups == 1):
         return False
     reach = (
         (workload.r - 1) * workload.dilation[0],

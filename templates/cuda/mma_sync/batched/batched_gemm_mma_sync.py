@@ -32,7 +32,7 @@ _MOST = (1 << 31) - (1 << 24)
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Outputs of whole bytes; bfloat16 from sm_80 on; indices must fit 31 bits."""
+    """Bytes and 16-bit floats, bfloat16 from sm_80 on; outputs of whole bytes; 31-bit indices."""
     if not isinstance(workload, BatchedGemm) or target.kind != "cuda":
         return False
     least = _LEAST_COMPUTE_CAPABILITY.get(workload.in_dtype, 75)
@@ -40,6 +40,7 @@ def matches(workload: object, target: Target) -> bool:
     sums = workload.epilogue.out_dtype == "int32"
     return (
         target.compute_capability >= least
+        and workload.in_dtype != "float32"
         and not workload.has_four_bits
         and not (sums and workload.epilogue.residual_dtype)
         and all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
