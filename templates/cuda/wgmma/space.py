@@ -19,20 +19,14 @@ from autoq.templates.cuda.wgmma.config import (
 )
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.epilogue.cuda.values.requantisation import boundable
 
-# Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
-# one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
-_OTHER_REGISTERS = 56
-
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
 _INSTRUCTION_REGISTERS = 26
-
-# What the walk of shares takes.
-_SHARE_REGISTERS = 24
 
 _WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
@@ -109,9 +103,6 @@ def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    residual = problem.workload.epilogue.residual_dtype
-    size = element(residual).bytes if residual else 0
-
     def shared_memory_fits(config: PipelineConfig) -> bool:
         """all stages of all resident blocks fit the shared memory"""
         target = problem.target
@@ -122,11 +113,7 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
-        waiting = config.accumulators * size // 4 if config.residual_early else 0
-        late = 0 if config.residual_early else 8 * size
-        sums = 2 if problem.workload.epilogue.scale_group else 1
-        used = sums * config.accumulators + waiting + late + _OTHER_REGISTERS
-        used += _SHARE_REGISTERS * config.stream_k
+        used = consumer_registers(problem.workload.epilogue, config)
         return used <= config.registers.consumer
 
     def instruction_fits(config: PipelineConfig) -> bool:
