@@ -17,7 +17,7 @@ import numpy as np
 from autoq.graph.ir import Fusion, Graph, Layer, Node, Primitive
 from autoq.templates.base import Template
 from autoq.templates.epilogue import SCALAR_NAMES, pack_scalars
-from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.gemm import factored
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
@@ -104,12 +104,8 @@ def _tail(node: Fusion) -> _Tail | None:
 
 def _scaled(layer: Layer, tail: _Tail) -> Layer | None:
     """The product with all that the tail computes, None where it cannot have it."""
-    work = layer.workload
-    if not isinstance(work, Gemm) or work.sparsity is not None or layer.further_outputs:
-        return None
-    epilogue = work.epilogue
-    plain = epilogue.of_convolutions and epilogue.residual_dtype is None and not epilogue.table
-    if not plain or epilogue.out_dtype not in _BYTES or tail.node.output_shape != work.y_shape:
+    work = factored(layer.workload, tail.last.dtype, tail.residual_dtype)
+    if work is None or layer.further_outputs or tail.node.output_shape != work.y_shape:
         return None
     named = dict(zip(SCALAR_NAMES, map(float, layer.constants["scalars"]), strict=True))
     if named["zero_point"] != tail.first["zero_point"]:
@@ -134,14 +130,10 @@ def _scaled(layer: Layer, tail: _Tail) -> Layer | None:
             zero_point=float(tail.last["zero_point"]),
         ),
     }
-    scaling = dataclasses.replace(
-        epilogue, out_dtype=tail.last.dtype, residual_dtype=tail.residual_dtype,
-        requantize_before_add=True, factor=True,
-    )  # fmt: skip
     covers = tuple(dict.fromkeys((*layer.covers, *tail.node.covers)))
     return dataclasses.replace(
-        layer, workload=dataclasses.replace(work, epilogue=scaling), constants=constants,
-        inputs=(*layer.inputs, tail.residual), output=tail.node.output, covers=covers,
+        layer, workload=work, constants=constants, inputs=(*layer.inputs, tail.residual),
+        output=tail.node.output, covers=covers,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
+    Start,
     blocks_for,
     call,
     items_kernel,
@@ -194,8 +195,9 @@ def elementwise_kernel(
         with builder.If(item < items), builder.Then():
             call(functions.function("compute"), *pointers, item)
 
-    at_once = plan.successor is Successor.FIRST
-    return items_kernel([*arrays, output], items, plan.threads, target, body, at_once)
+    first = plan.successor is Successor.FIRST
+    start = Start.WAITS_AND_LETS_GO if first else Start.WAITS
+    return items_kernel([*arrays, output], items, plan.threads, target, body, start)
 
 
 def _plan(total: int, values: int, target: Target) -> Plan:

@@ -16,6 +16,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
+    Start,
     blocks_for,
     call,
     thread_kernel,
@@ -151,7 +152,8 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
         call(functions.function("compute"), *pointers, shared, block, thread)
 
     blocks = blocks_for(arrays.rows, plan.threads // plan.lanes * plan.together)
-    return thread_kernel(parameters, blocks, plan.threads, target, body, waits=not early)
+    start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
+    return thread_kernel(parameters, blocks, plan.threads, target, body, start=start)
 
 
 def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
