@@ -7,6 +7,7 @@ warps by shared memory, always in the same order: results are the same to the bi
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +18,6 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
-    blocks_for,
     call,
     thread_kernel,
 )
@@ -124,7 +124,8 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
     plan = RowPlan.of(arrays, formula.out_dtype if spans else None, target)
     reductions = sum(value.reduces for value in formula.values)
     warps = plan.lanes // 32
-    early = arrays.constants > 0 and can_overlap(target)
+    early = arrays.constants > 0 and can_overlap(target) and plan.has_room(arrays, target)
+    arrays = arrays if early else dataclasses.replace(arrays, constants=0)
     types = {f"T{k}": operand.dtype for k, operand in enumerate(arrays.operands)}
     functions = NumberNamespace(
         "rows",
@@ -135,7 +136,7 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
             "ROWS": arrays.rows,
             "V": plan.vector,
             "LANES": plan.lanes,
-            "CHUNKS": blocks_for(arrays.row, plan.lanes * plan.vector),
+            "CHUNKS": plan.elements(arrays) // plan.vector,
             "TOGETHER": plan.together,
             "THREADS": plan.threads,
         },
@@ -151,9 +152,9 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
         shared = builder.alloc_buffer(words, "float32", scope="shared").data if warps > 1 else 0
         call(functions.function("compute"), *pointers, shared, block, thread)
 
-    blocks = blocks_for(arrays.rows, plan.threads // plan.lanes * plan.together)
     start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
-    return thread_kernel(parameters, blocks, plan.threads, target, body, start=start)
+    blocks, threads = plan.blocks(arrays), plan.threads
+    return thread_kernel(parameters, blocks, threads, target, body, start=start)
 
 
 def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:

@@ -50,6 +50,11 @@ class RowArrays:
         """How many rows there are."""
         return math.prod(self.shape[: len(self.shape) - self.inner])
 
+    @property
+    def held(self) -> int:
+        """Values that a lane has for each of its elements of a row, constants included."""
+        return sum(map(self.spans, range(len(self.operands))))
+
     def spans(self, k: int) -> bool:
         """Whether operand k has an element for each of a row's."""
         shape = self._padded(k)
@@ -84,6 +89,10 @@ class RowArrays:
         return (1,) * (len(self.shape) - len(shape)) + tuple(shape)
 
 
+_OTHER_REGISTERS = 24
+"""Of a thread, beside values of its elements."""
+
+
 @dataclass(frozen=True)
 class RowPlan:
     """`lanes` threads hold a row in vectors of `vector` elements; `threads` are a block's.
@@ -96,6 +105,20 @@ class RowPlan:
     lanes: int
     threads: int
     together: int
+
+    def elements(self, arrays: RowArrays) -> int:
+        """Of a row, that a lane has places for."""
+        return blocks_for(arrays.row, self.lanes * self.vector) * self.vector
+
+    def blocks(self, arrays: RowArrays) -> int:
+        """Of the kernel."""
+        return blocks_for(arrays.rows, self.threads // self.lanes * self.together)
+
+    def has_room(self, arrays: RowArrays, target: Target) -> bool:
+        """Whether all blocks run at once where their threads hold constants from the start."""
+        each = _OTHER_REGISTERS + self.elements(arrays) * self.together * arrays.held
+        together = blocks_for(self.blocks(arrays), target.units)
+        return together * self.threads * each <= target.register_file
 
     @classmethod
     def of(cls, arrays: RowArrays, out_dtype: str | None, target: Target) -> RowPlan:
