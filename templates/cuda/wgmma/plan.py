@@ -88,7 +88,7 @@ class PipelinePlan(EpiloguePlan):
         self.starting_warps = 3 if config.weights_stay else 2
         self.started_threads = 32 * self.starting_warps + 128 * config.consumers
 
-        self.reallocates = reallocates(self.epilogue, config)
+        self.reallocates = reallocates(workload, config)
 
         self.send_partial = send_partial(config.slice_words)
         self.store_partial = store_partial(config.slice_words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 
 # Beside accumulators and residuals: addresses, descriptors and one group of the epilogue (ptxas
 # 13.0 spills none of the sampled kernels at this margin).
@@ -24,10 +25,13 @@ def consumer_registers(epilogue: Epilogue, config: PipelineConfig) -> int:
     return used + _SHARE_REGISTERS * config.stream_k
 
 
-def reallocates(epilogue: Epilogue, config: PipelineConfig) -> bool:
+def reallocates(workload: Conv2d, config: PipelineConfig) -> bool:
     """Whether consumers need more registers than a thread has at launch.
 
     A block that does not takes only what its threads need, and leaves the rest of a multiprocessor
-    to blocks of the kernels before and behind it (docs/notes/launches.md).
+    to blocks of the kernels before and behind it (docs/notes/launches.md). Only networks of matrix
+    products were measured so: convolutions of images always reallocate.
     """
-    return consumer_registers(epilogue, config) > config.registers.launch
+    of_matrices = workload.h == workload.w == 1
+    needed = consumer_registers(workload.epilogue, config)
+    return not of_matrices or needed > config.registers.launch

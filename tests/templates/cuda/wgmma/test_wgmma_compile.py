@@ -10,6 +10,7 @@ from autoq.kernel import compile_kernel
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.workload import Workload
 
@@ -45,7 +46,8 @@ def assert_pool_holds_budget(workload: Workload, config: WgmmaConfig, launched: 
     One that does not ask takes what all blocks of a multiprocessor have room for.
     """
     budget = config.registers
-    if not reallocates(workload.epilogue, config):
+    conv = workload.as_conv2d() if isinstance(workload, Gemm) else workload
+    if not reallocates(conv, config):
         assert launched <= budget.launch
         return
     asked = budget.producer + config.consumers * budget.consumer
@@ -60,3 +62,5 @@ def test_blocks_take_no_more_registers_than_they_need() -> None:
     assert (config.consumers, config.accumulators) == (1, 48)
     kernel = compile_kernel(template.build(workload, config, TARGET), TARGET)
     assert kernel.registers <= 96
+    image = Conv2d(8, 14, 14, 256, 256, 1, 1, epilogue=Epilogue("uint8"))
+    assert reallocates(image, template.default(image, TARGET))
