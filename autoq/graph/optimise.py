@@ -12,6 +12,7 @@ from autoq.graph.lowering.know_zeros import know_zeros
 from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merge_attention import merge_attention
 from autoq.graph.lowering.merge_concat import merge_concat
+from autoq.graph.lowering.merge_factor import merge_factor
 from autoq.graph.lowering.merge_products import merge_products
 from autoq.graph.lowering.merge_rows import merge_rows
 from autoq.graph.lowering.sparse_attention import attend_sparsely
@@ -135,6 +136,7 @@ def _optimised(
     if isinstance(precision, AttentionPrecision):
         attend_sparsely(lowered, target, templates, precision)
     know_zeros(lowered, target, templates)
+    merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
     return lowered

@@ -46,6 +46,7 @@ CASES: list[Workload] = [
            epilogue=Epilogue("uint4")),
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
     Gemm(20, 96, 160, "uint8"),
+    Gemm(70, 88, 96, "uint8", epilogue=Epilogue("uint8", "int8", True, factor=True)),
     Gemm(70, 52, 99, epilogue=Epilogue("float16", row_scale=True, activation="gelu")),
     SharedGemm(3, 70, 96, 64, "uint8", epilogue=Epilogue("uint8")),
     SharedGemm(2, 150, 72, 160, epilogue=Epilogue("int8", table=True)),

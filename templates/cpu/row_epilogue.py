@@ -20,7 +20,7 @@ def finishes_rows(work: Gemm, target: Target) -> bool:
     """Whether `finish_row` knows what follows a product of bytes or float32 on a CPU."""
     epilogue = work.epilogue
     narrow = work.has_four_bits or is_four_bit(epilogue.residual_dtype or "int8")
-    if target.kind != "cpu" or narrow or epilogue.table or epilogue.scale_group:
+    if target.kind != "cpu" or narrow or epilogue.table or epilogue.scale_group or epilogue.factor:
         return False
     if work.in_dtype == "float32" and not epilogue.of_convolutions:
         return False

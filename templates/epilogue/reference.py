@@ -32,11 +32,14 @@ def requantize_numbers(value: np.ndarray, low: float, high: float, zero_point: f
 class FloatTerms:
     """What an epilogue of floats has behind the scale of its channels, None for what it has not.
 
-    row_scale: float32, broadcastable to the accumulator, a factor; bias: float32 [k], added then.
+    row_scale: float32, broadcastable to the accumulator, a factor; bias: float32 [k], added then;
+    factor: float32 [k], of what is rounded before a residual is added; factor_bounds: float32 [2].
     """
 
     row_scale: np.ndarray | None = None
     bias: np.ndarray | None = None
+    factor: np.ndarray | None = None
+    factor_bounds: np.ndarray | None = None
 
 
 def apply_epilogue(
@@ -71,6 +74,10 @@ def apply_epilogue(
         if epilogue.requantize_before_add:
             np.rint(value, out=value)
             np.clip(value, s["accumulator_low"], s["accumulator_high"], out=value)
+            if terms.factor is not None and terms.factor_bounds is not None:
+                value *= terms.factor
+                np.rint(value, out=value)
+                np.clip(value, *terms.factor_bounds, out=value)
             value *= s["accumulator_scale"]
         addend = residual.astype(np.float32)
         addend -= s["residual_zero_point"]

@@ -33,7 +33,7 @@ FLOAT_OUTPUTS = ("float16", "bfloat16", "float32")
 """Outputs that are not quantised."""
 
 # Fields that a key names only where they say something, so that older keys stay as they are.
-_LATER = ("table", "concatenates", "row_scale", "float_bias", "activation", "scale_group")
+_LATER = ("table", "concatenates", "row_scale", "float_bias", "activation", "scale_group", "factor")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,9 @@ class Epilogue:
     - residual, `requantize_before_add`: `t = clamp(rint(s), accumulator_low, accumulator_high)`,
       `v = t * accumulator_scale + (res - residual_zero_point) * residual_scale` (the exact
       meaning of a QDQ graph, whose convolution is quantised before the addition).
+    - `factor`, behind `requantize_before_add`, with bytes out: `t` is multiplied by a number of its
+      channel and quantised again before that, `t = clamp(rint(t * factor[k]), factor_low,
+      factor_high)`, as layers are scaled that add to a residual (ConvNeXt).
     - `concatenates`, behind `requantize_before_add`: channels whose scale is 0 keep `v = (res -
       residual_zero_point) * residual_scale`, the others `v = t * accumulator_scale`: two halves
       of the channels side by side, wherever each of them lies.
@@ -82,6 +85,7 @@ class Epilogue:
     float_bias: bool = False
     activation: str = "none"
     scale_group: int = 0
+    factor: bool = False
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -96,6 +100,11 @@ class Epilogue:
             raise InputError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a table")
         if self.concatenates and not self.requantize_before_add:
             raise InputError("concatenates needs requantize_before_add")
+        behind = self.table or self.concatenates or self.row_scale or self.float_bias
+        if self.factor and (not self.requantize_before_add or behind):
+            raise InputError("a factor needs requantize_before_add, and nothing else beside it")
+        if self.factor and self.out_dtype not in ("int8", "uint8"):
+            raise InputError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a factor")
         if self.activation not in ACTIVATIONS:
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
         if self.activation != "none" and self.out_dtype not in FLOAT_OUTPUTS:
@@ -113,7 +122,7 @@ class Epilogue:
         """
         narrow = {self.out_dtype, self.residual_dtype} & {"float16", "bfloat16"}
         plain = self.activation == "none" and not (
-            self.row_scale or self.float_bias or self.scale_group
+            self.row_scale or self.float_bias or self.scale_group or self.factor
         )
         return plain and not narrow
 

@@ -153,6 +153,7 @@ class Conv2d(Product, operator="conv2d"):
         zero_point = int(constants.get("x_zero_point", 0))
         sums = ConvolutionSums(self, x, np.asarray(constants["weight"]), zero_point)
         scale, float_bias = constants.get("scale"), constants.get("float_bias")
+        factor = constants.get("factor")
         y = np.empty((self.n, self.p, self.q, self.k), element(self.epilogue.out_dtype).dtype)
 
         def compute(tile: Tile) -> None:
@@ -167,6 +168,8 @@ class Conv2d(Product, operator="conv2d"):
                 FloatTerms(
                     None if rows is None else rows[tile.images, None, None, None],
                     None if float_bias is None else float_bias[tile.channels],
+                    None if factor is None else factor[tile.channels],
+                    constants.get("factor_bounds"),
                 ),
             )
 

@@ -126,3 +126,21 @@ class Gemm(Product, operator="gemm"):
     def __str__(self) -> str:
         pattern = "" if self.sparsity is None else f" {self.sparsity}"
         return f"{self.m}x{self.n}x{self.k}{pattern}"
+
+
+def factored(workload: Workload, out_dtype: str, residual_dtype: str) -> Gemm | None:
+    """A product of bytes whose channels are scaled, and a residual added, behind its rounding.
+
+    None for anything else, and where something else follows its sums already.
+    """
+    if not isinstance(workload, Gemm) or workload.sparsity is not None:
+        return None
+    epilogue = workload.epilogue
+    plain = epilogue.of_convolutions and epilogue.residual_dtype is None and not epilogue.table
+    if not plain or not {epilogue.out_dtype, out_dtype, residual_dtype} <= {"int8", "uint8"}:
+        return None
+    behind = replace(
+        epilogue, out_dtype=out_dtype, residual_dtype=residual_dtype, requantize_before_add=True,
+        factor=True,
+    )  # fmt: skip
+    return replace(workload, epilogue=behind)

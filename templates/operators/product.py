@@ -33,7 +33,8 @@ class Product(Workload):
     `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups] where the
     epilogue has groups of scales; absent for float32, unused for an int32 output), `scalars`
     (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the epilogue has
-    them, `table` ([256]) and `float_bias` (float32 [k]), for k the output's channels.
+    them, `table` ([256]), `float_bias` (float32 [k]), `factor` (float32 [k]) and `factor_bounds`
+    (float32 [2], `factor_low` and `factor_high`), for k the output's channels.
     """
 
     in_dtype: str
@@ -85,6 +86,9 @@ class Product(Workload):
             specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
         if self.epilogue.float_bias:
             specs.append(TensorSpec("float_bias", channels, "float32"))
+        if self.epilogue.factor:
+            specs.append(TensorSpec("factor", channels, "float32"))
+            specs.append(TensorSpec("factor_bounds", (2,), "float32"))
         if self.epilogue.table:
             specs.append(TensorSpec("table", (ENTRIES,), self.epilogue.out_dtype))
         return tuple(specs)
@@ -184,6 +188,9 @@ class Product(Workload):
             more["table"] = random_array(rng, (ENTRIES,), epilogue.out_dtype)
         if epilogue.float_bias:
             more["float_bias"] = rng.uniform(-40 * step, 40 * step, filters).astype(np.float32)
+        if epilogue.factor:
+            more["factor"] = rng.uniform(-1.2, 1.2, filters).astype(np.float32)
+            more["factor_bounds"] = np.array([-119, 123], np.float32)
         shape = (filters, self.scale_groups) if epilogue.scale_group else (filters,)
         scale = (rng.uniform(40, 90, shape) * step / spread).astype(np.float32)
         if epilogue.concatenates:

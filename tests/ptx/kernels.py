@@ -30,12 +30,14 @@ def run(
     inputs: Sequence[np.ndarray],
     outputs: Sequence[tuple[tuple[int, ...], str]],
     mode: Mode = EAGER,
+    awaited: int = 0,
 ) -> list[np.ndarray]:
     """What a function writes to its last parameters, whose shapes and dtypes are given.
 
+    awaited: how many of the first inputs may not be read before it waits for earlier launches.
     Raises EmulationFault and UnknownInstruction.
     """
-    memories = [Memory(array, False) for array in inputs]
+    memories = [Memory(array, False, at >= awaited) for at, array in enumerate(inputs)]
     memories += [_poisoned(*spec) for spec in outputs]
     _run_function(function, target, memories, mode)
     written = memories[len(inputs) :]

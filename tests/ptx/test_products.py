@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from with_nvcc import needs_nvcc
-from workloads.products import GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
+from workloads.products import FACTORED_PRODUCTS, GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
 
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
 from autoq.templates.cuda.simt.conv2d_direct import TEMPLATE as DIRECT
@@ -43,12 +43,20 @@ def test_odd_rows(case):
     assert_right_emulated(template, workload, template.default(workload, target), target)
 
 
-@pytest.mark.parametrize("workload", [*PRODUCTS, *ODD_PRODUCTS[:2], *GROUPED_PRODUCTS], ids=str)
+OF_WARPGROUPS = (*PRODUCTS, *ODD_PRODUCTS[:2], *GROUPED_PRODUCTS, *FACTORED_PRODUCTS)
+
+
+@pytest.mark.parametrize("workload", OF_WARPGROUPS, ids=str)
 def test_products_of_warpgroups(workload):
     target = parse_target("cuda:sm_90a")
     template = matching(workload, target)[0]
     assert template.name in ("gemm_wgmma", "gemm_wgmma_padded")
     assert_right_emulated(template, workload, template.default(workload, target), target)
+
+
+def test_factors_are_for_warpgroups_alone():
+    for arch in ("cuda:sm_80", "cuda:sm_75", "cpu"):
+        assert not matching(FACTORED_PRODUCTS[0], parse_target(arch))
 
 
 @pytest.mark.parametrize("case", range(len(GROUPED_PRODUCTS)))

@@ -20,6 +20,13 @@ PRODUCTS = (
 )
 """Their k is a multiple of 16, as `gemm_wgmma` asks."""
 
+FACTORED_PRODUCTS = (
+    Gemm(100, 96, 64, "uint8", epilogue=Epilogue("uint8", "uint8", True, factor=True)),
+    Gemm(33, 51, 48, epilogue=Epilogue("uint8", "int8", True, factor=True)),
+    Gemm(70, 40, 35, epilogue=Epilogue("int8", "uint8", True, factor=True)),
+)
+"""Channels are scaled behind their first rounding, and rounded again."""
+
 ODD_PRODUCTS = (
     Gemm(5, 20, 33),
     Gemm(40, 7, 17, "uint8", epilogue=Epilogue("float16", "float16", row_scale=True)),

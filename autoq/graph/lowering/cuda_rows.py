@@ -81,7 +81,7 @@ def row_fusion(node: Fusion) -> RowFusion | None:
     if not fits:
         return None
     shape = broadcast([item.shape for item in operands])
-    rows = RowArrays(shape, inner, operands)
+    rows = RowArrays(shape, inner, operands, len(node.constants))
     held = inner <= len(shape) and 1 < rows.row <= LONGEST_ROW
     if not held or not 0 < math.prod(shape) < 1 << 31:
         return None

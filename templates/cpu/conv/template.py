@@ -52,7 +52,7 @@ def _follows(workload: Conv2d | Gemm, target: Target) -> bool:
         return True
     halves = "float16" in (epilogue.out_dtype, epilogue.residual_dtype)
     integers = isinstance(workload, Gemm) and workload.in_dtype != "float32"
-    if epilogue.scale_group % _LARGEST_DEPTH:
+    if epilogue.factor or epilogue.scale_group % _LARGEST_DEPTH:
         return False
     return integers and (target.avx2 or not halves)
 

@@ -9,9 +9,14 @@ from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.cuda.attention.config import AttentionConfig
-from autoq.templates.cuda.attention.cost import estimate, features, registers
+from autoq.templates.cuda.attention.cost import (
+    estimate,
+    features,
+    least_registers,
+    registers,
+)
 from autoq.templates.cuda.attention.plan import STEP_BYTES, AttentionPlan
-from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.launch.occupancy import register_limit, resource_rules
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.element import element
 from autoq.templates.operators.attention import Attention
@@ -26,7 +31,7 @@ _MOST_AT_ONCE = 256
 
 
 def space(workload: Attention, target: Target) -> Space[AttentionConfig]:
-    """Tiles and pipelines that compile for the target without spilling."""
+    """Tiles and pipelines that compile for the target and spill a few words at most."""
 
     @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
     def plan_of(config: AttentionConfig) -> AttentionPlan:
@@ -41,15 +46,20 @@ def space(workload: Attention, target: Target) -> Space[AttentionConfig]:
 
 
 def default(workload: Attention, target: Target) -> AttentionConfig:
-    """The legal configuration of least estimated time, of those that leave registers their way.
+    """The legal configuration of least estimated time, of those that spill nothing.
 
     One with a single warp only where there is no other: they take longer than is estimated.
     """
     legal = space(workload, target)
     knobs = dict(_knobs(workload), blocks_per_sm=(1,))
     candidates = (AttentionConfig(*values) for values in itertools.product(*knobs.values()))
+
+    def spills(config: AttentionConfig) -> bool:
+        needed = registers(AttentionPlan(workload, config, target), target)
+        return needed > register_limit(config.threads, config.blocks_per_sm, target)
+
     return min(
-        (config for config in candidates if config in legal),
+        (config for config in candidates if config in legal and not spills(config)),
         key=lambda config: (config.warps == 1, estimate(workload, config, target)),
     )
 
@@ -104,6 +114,6 @@ def _rules(
         rows_within_queries,
         stages_are_used,
         only_bytes_are_kept,
-        *resource_rules(plan_of, registers, target),
+        *resource_rules(plan_of, least_registers, target),
         threads_suffice,
     ]

@@ -65,6 +65,7 @@ def matches(workload: Workload, target: Target) -> bool:
         and conv.weight_dtype in ("int4", "int8")
         and bool(compute_types(conv, target))
         and conv.epilogue.scale_group % _GROUP_MULTIPLE == 0
+        and not conv.epilogue.factor
         and (conv.c // conv.groups) % _channel_multiple(conv) == 0
         and (conv.k // conv.groups) % _output_multiple(conv) == 0
         and _groups_start_at_bytes(conv)

@@ -18,6 +18,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
+    Start,
     blocks_for,
     call,
     items_kernel,
@@ -73,12 +74,47 @@ class Quantised(Protocol):
 
 
 @dataclass(frozen=True)
+class Parts:
+    """Where operands begin along the rows of the output, of which some have a part only.
+
+    begins and extents: an operand's first row and its rows; whole: rows of the output, 0 where no
+    operand is a part; axis: of the output, which has them.
+    """
+
+    begins: tuple[int, ...]
+    extents: tuple[int, ...]
+    whole: int = 0
+    axis: int = 0
+
+    @classmethod
+    def of_none(cls, operands: int) -> Parts:
+        """Of a formula whose operands broadcast to the output."""
+        return cls((0,) * operands, (1,) * operands)
+
+    def walk(self, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]], lanes: int) -> Walk:
+        """`Walk.over`, of which the rows are those of the output where some operands are parts."""
+        if not self.whole:
+            return Walk.over(shape, operands, lanes)
+        rows = tuple(size if axis == self.axis else 1 for axis, size in enumerate(shape))
+        found = Walk.over(shape, [*operands, rows], lanes)
+        return dataclasses.replace(found, strides=found.strides[:-1])
+
+    def row(self, operand: int, row: str) -> str:
+        """The row of an operand that is read for one of the output, the next one beside a part."""
+        begin, extent = self.begins[operand], self.extents[operand]
+        if not self.whole or extent in (1, self.whole):
+            return row
+        return f"min(max({row} - {begin}, 0), {extent - 1})"
+
+
+@dataclass(frozen=True)
 class ElementFormula:
     """What is computed for one element.
 
     source: CUDA functions, among them `float element(float x0, float x1, ...)` of one operand
-    each, less that operand's entry in zero_points. An integer output is `clamp(rint(element), low,
-    high) + zero_point` with whole bounds, an output of float32 or float16 the element itself.
+    each, less that operand's entry in zero_points, and the output's row last where some operands
+    are `parts` of it. An integer output is `clamp(rint(element), low, high) + zero_point` with
+    whole bounds, an output of float32 or float16 the element itself.
     """
 
     source: str
@@ -87,6 +123,7 @@ class ElementFormula:
     low: float = 0.0
     high: float = 0.0
     zero_point: float = 0.0
+    parts: Parts | None = None
 
 
 _SOURCE = r"""
@@ -135,7 +172,8 @@ def elementwise_kernel(
     """
     whole = [operand.dtype for operand in operands if math.prod(operand.shape) > 1]
     lanes = 4 if "float32" in (*whole, formula.out_dtype) else 16
-    walk = Walk.over(shape, [operand.shape for operand in operands], lanes)
+    parts = formula.parts or Parts.of_none(len(operands))
+    walk = parts.walk(shape, [operand.shape for operand in operands], lanes)
     values = math.gcd(walk.row, lanes)
     plan = plan or _plan(math.prod(shape), values, target)
     if not can_overlap(target):
@@ -157,8 +195,9 @@ def elementwise_kernel(
         with builder.If(item < items), builder.Then():
             call(functions.function("compute"), *pointers, item)
 
-    at_once = plan.successor is Successor.FIRST
-    return items_kernel([*arrays, output], items, plan.threads, target, body, at_once)
+    first = plan.successor is Successor.FIRST
+    start = Start.WAITS_AND_LETS_GO if first else Start.WAITS
+    return items_kernel([*arrays, output], items, plan.threads, target, body, start)
 
 
 def _plan(total: int, values: int, target: Target) -> Plan:
@@ -193,19 +232,22 @@ def _entry(walk: Walk, formula: ElementFormula, plan: Plan) -> str:
         "  const int outer = item / (ROW / V) / SPREAD;",
     ]
     arguments = []
+    parts = formula.parts or Parts.of_none(count)
     for k, strides in enumerate(walk.strides):
         *outer, step, unit = strides
         reads = plan.together if step else 1
         start = _offset(walk, outer, f"column * {unit}")
+        row = parts.row(k, "min(first + p * SPREAD, ROWS - 1)")
         lines += [
             f"  Vector<T{k}, V, {str(bool(unit)).lower()}> v{k}[{reads}];",
             "  #pragma unroll",
             f"  for (int p = 0; p < {reads}; ++p)",
-            f"    v{k}[p].read(x{k}, {start} + min(first + p * SPREAD, ROWS - 1) * {step});",
+            f"    v{k}[p].read(x{k}, {start} + {row} * {step});",
         ]
         which = "p" if reads > 1 else "0"
         zero_point = float_literal(formula.zero_points[k])
         arguments.append(f"v{k}[{which}].value(i, {zero_point})")
+    arguments += ["row"] if parts.whole else []
     if plan.successor is Successor.LOADED:
         lines.append(f"  {_START_SUCCESSOR}")
     dense = [walk.rows * walk.row * math.prod(walk.outer[axis + 1 :])

@@ -7,6 +7,7 @@ warps by shared memory, always in the same order: results are the same to the bi
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
-    blocks_for,
+    Start,
     call,
     thread_kernel,
 )
@@ -26,7 +28,28 @@ from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
+_WAIT = """  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");"""
+"""See `dependent_launch.py`: constants are on their way before it."""
+
 _SOURCE = r"""
+// `load`, where it is written: ptxas moves a load of what never changes behind the wait, and behind
+// sums that it could overlap.
+template <class T, int V> __device__ __forceinline__ Raw<T, V> load_here(const T* from) {
+  constexpr int bytes = V * BITS<T> / 8;
+  Raw<T, V> raw;
+  const size_t at = __cvta_generic_to_global(from);
+  unsigned* w = raw.word;
+  if constexpr (bytes == 16)
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(at));
+  else if constexpr (bytes == 8)
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(at));
+  else if constexpr (bytes == 4)
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(w[0]) : "l"(at));
+  else raw = load<T, V>(from);
+  return raw;
+}
 template <int N> __device__ __forceinline__ void write_rounded(
     To<OUT> y, int at, const float (&value)[N]) {
   unsigned bits[(N + 3) / 4 * 4];
@@ -101,17 +124,19 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
     plan = RowPlan.of(arrays, formula.out_dtype if spans else None, target)
     reductions = sum(value.reduces for value in formula.values)
     warps = plan.lanes // 32
+    early = arrays.constants > 0 and can_overlap(target) and plan.has_room(arrays, target)
+    arrays = arrays if early else dataclasses.replace(arrays, constants=0)
     types = {f"T{k}": operand.dtype for k, operand in enumerate(arrays.operands)}
     functions = NumberNamespace(
         "rows",
-        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(arrays, formula),
+        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(arrays, formula, early),
         {**types, "OUT": formula.out_dtype},
         {
             "ROW": arrays.row,
             "ROWS": arrays.rows,
             "V": plan.vector,
             "LANES": plan.lanes,
-            "CHUNKS": blocks_for(arrays.row, plan.lanes * plan.vector),
+            "CHUNKS": plan.elements(arrays) // plan.vector,
             "TOGETHER": plan.together,
             "THREADS": plan.threads,
         },
@@ -127,12 +152,16 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
         shared = builder.alloc_buffer(words, "float32", scope="shared").data if warps > 1 else 0
         call(functions.function("compute"), *pointers, shared, block, thread)
 
-    blocks = blocks_for(arrays.rows, plan.threads // plan.lanes * plan.together)
-    return thread_kernel(parameters, blocks, plan.threads, target, body)
+    start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
+    blocks, threads = plan.blocks(arrays), plan.threads
+    return thread_kernel(parameters, blocks, threads, target, body, start=start)
 
 
-def _entry(arrays: RowArrays, formula: RowFormula) -> str:
-    """compute(x0, x1, ..., y, shared, block, thread): the rows of one lane."""
+def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
+    """compute(x0, x1, ..., y, shared, block, thread): the rows of one lane.
+
+    early: constants are asked for before it waits for the kernels before this one.
+    """
     count = len(arrays.operands)
     parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
     lines = [
@@ -144,7 +173,8 @@ def _entry(arrays: RowArrays, formula: RowFormula) -> str:
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) row[t] = min(first + t * GROUPS, ROWS - 1);",
     ]
-    for k in range(count):
+    for k in sorted(range(count), key=arrays.stays, reverse=True):
+        lines += [_WAIT] if early and k == 0 else []
         lines += _load(arrays, k)
     for k in range(count):
         lines += _number(arrays, k, formula.zero_points[k])
@@ -161,11 +191,12 @@ def _load(arrays: RowArrays, k: int) -> list[str]:
     """All vectors of an operand, asked for before anything is computed."""
     rows = "TOGETHER" if arrays.varies(k) else "1"
     base = arrays.base(k, "row[t]")
+    load = "load_here" if arrays.stays(k) else "load"
     if not arrays.spans(k):
         return [
             f"  Raw<T{k}, 1> a{k}[{rows}];",
             "  #pragma unroll",
-            f"  for (int t = 0; t < {rows}; ++t) a{k}[t] = load<T{k}, 1>(x{k} + ({base}));",
+            f"  for (int t = 0; t < {rows}; ++t) a{k}[t] = {load}<T{k}, 1>(x{k} + ({base}));",
         ]
     return [
         f"  Raw<T{k}, V> a{k}[{rows}][CHUNKS];",
@@ -173,7 +204,7 @@ def _load(arrays: RowArrays, k: int) -> list[str]:
         f"  for (int t = 0; t < {rows}; ++t)",
         "    #pragma unroll",
         "    for (int c = 0; c < CHUNKS; ++c)",
-        f"      a{k}[t][c] = load<T{k}, V>(x{k} + ({base} + lane * V) + ahead(c, lane));",
+        f"      a{k}[t][c] = {load}<T{k}, V>(x{k} + ({base} + lane * V) + ahead(c, lane));",
     ]
 
 

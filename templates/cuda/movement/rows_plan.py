@@ -31,12 +31,14 @@ _NARROW_THREADS = 512
 class RowArrays:
     """Operands that broadcast to `shape`, whose last `inner` axes are its rows.
 
-    Every operand either has all elements of a row or one that stands for them.
+    Every operand either has all elements of a row or one that stands for them. constants: how many
+    of the last ones no kernel writes.
     """
 
     shape: tuple[int, ...]
     inner: int
     operands: tuple[TensorSpec, ...]
+    constants: int = 0
 
     @property
     def row(self) -> int:
@@ -48,10 +50,19 @@ class RowArrays:
         """How many rows there are."""
         return math.prod(self.shape[: len(self.shape) - self.inner])
 
+    @property
+    def held(self) -> int:
+        """Values that a lane has for each of its elements of a row, constants included."""
+        return sum(map(self.spans, range(len(self.operands))))
+
     def spans(self, k: int) -> bool:
         """Whether operand k has an element for each of a row's."""
         shape = self._padded(k)
         return math.prod(shape[len(shape) - self.inner :]) > 1
+
+    def stays(self, k: int) -> bool:
+        """Whether operand k is a constant."""
+        return k >= len(self.operands) - self.constants
 
     def varies(self, k: int) -> bool:
         """Whether operand k differs between rows."""
@@ -78,6 +89,10 @@ class RowArrays:
         return (1,) * (len(self.shape) - len(shape)) + tuple(shape)
 
 
+_OTHER_REGISTERS = 24
+"""Of a thread, beside values of its elements."""
+
+
 @dataclass(frozen=True)
 class RowPlan:
     """`lanes` threads hold a row in vectors of `vector` elements; `threads` are a block's.
@@ -90,6 +105,20 @@ class RowPlan:
     lanes: int
     threads: int
     together: int
+
+    def elements(self, arrays: RowArrays) -> int:
+        """Of a row, that a lane has places for."""
+        return blocks_for(arrays.row, self.lanes * self.vector) * self.vector
+
+    def blocks(self, arrays: RowArrays) -> int:
+        """Of the kernel."""
+        return blocks_for(arrays.rows, self.threads // self.lanes * self.together)
+
+    def has_room(self, arrays: RowArrays, target: Target) -> bool:
+        """Whether all blocks run at once where their threads hold constants from the start."""
+        each = _OTHER_REGISTERS + self.elements(arrays) * self.together * arrays.held
+        together = blocks_for(self.blocks(arrays), target.units)
+        return together * self.threads * each <= target.register_file
 
     @classmethod
     def of(cls, arrays: RowArrays, out_dtype: str | None, target: Target) -> RowPlan:

@@ -112,7 +112,7 @@ def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
         floating = workload.in_dtype == "float32"
         bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
         narrow = is_four_bit(epilogue.out_dtype) or is_four_bit(epilogue.residual_dtype or "int8")
-        if not (bytes_alone or floating) or narrow or epilogue.scale_group:
+        if not (bytes_alone or floating) or narrow or epilogue.scale_group or epilogue.factor:
             return None
         view = PrunedProduct(workload, epilogue, floating)
     elif isinstance(workload, FloatGemm):

@@ -137,7 +137,8 @@ def build_pipeline(
             residual_map = T.meta_var(x_map)
 
         T.device_entry()
-        T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
+        if plan.reallocates or config.blocks_per_unit > 1:
+            T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_unit})
         if config.grid.cluster > 1:
             block = T.cluster_id([copies * plan.grid])
             rank = T.cta_id_in_cluster([config.grid.cluster])
@@ -171,7 +172,8 @@ def build_pipeline(
         start_block(plan, smem, ring, slots, sources, starter)
 
         if warpgroup == 0:
-            T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
+            if plan.reallocates:
+                T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
             if config.grid.cluster > 1:
                 wait_for_cluster()
             if (warp == 0) & (T.cuda.elect_sync() != 0):
@@ -195,7 +197,8 @@ def build_pipeline(
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
         else:
-            T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
+            if plan.reallocates:
+                T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
             accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
             words = T.alloc_local((plan.residual_registers,), "uint32")
             if plan.grouped:

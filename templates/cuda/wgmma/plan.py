@@ -22,6 +22,7 @@ from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
+from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Workspace
@@ -93,6 +94,8 @@ class PipelinePlan(EpiloguePlan):
         # stay, and the consumers.
         self.starting_warps = 3 if config.weights_stay else 2
         self.started_threads = 32 * self.starting_warps + 128 * config.consumers
+
+        self.reallocates = reallocates(workload, config)
 
         self.send_partial = send_partial(config.slice_words)
         self.store_partial = store_partial(config.slice_words)

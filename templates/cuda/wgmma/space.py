@@ -19,26 +19,20 @@ from autoq.templates.cuda.wgmma.config import (
 )
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.epilogue.cuda.values.requantisation import boundable
 
-# Registers that a consumer needs beside accumulators and residuals: addresses, descriptors and
-# one group of the epilogue (ptxas 13.0 spills none of the sampled kernels at this margin).
-_OTHER_REGISTERS = 56
-
-# The same where short forms finish whole tiles of one product of two consumers in turn, in rows of
-# 128 bytes and without residuals: 192 accumulators leave as many, and ptxas spills none of the
-# sampled kernels. It spills some of convolutions, of several products, with a tail, narrower rows,
-# a tile that consumers share, or rows of a channel group apart.
-_LEAN_REGISTERS = 40
+# Registers that a consumer needs less where short forms finish whole tiles of one product of two
+# consumers in turn, in rows of 128 bytes and without residuals: ptxas spills none of the sampled
+# kernels of 192 accumulators. It spills some of convolutions, of several products, with a tail,
+# narrower rows, a tile that consumers share, or rows of a channel group apart.
+_LEAN_SPARES = 16
 
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
 _INSTRUCTION_REGISTERS = 26
-
-# What the walk of shares takes.
-_SHARE_REGISTERS = 24
 
 _WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
@@ -116,9 +110,6 @@ def _reduction_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    residual = problem.workload.epilogue.residual_dtype
-    size = element(residual).bytes if residual else 0
-
     def shared_memory_fits(config: PipelineConfig) -> bool:
         """all stages of all resident blocks fit the shared memory"""
         target = problem.target
@@ -128,19 +119,17 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         return needed <= min(each, target.smem_bytes)
 
     def lean(config: PipelineConfig) -> bool:
-        short = residual is None and boundable(problem.workload.epilogue)
+        short = problem.workload.epilogue.residual_dtype is None and boundable(
+            problem.workload.epilogue
+        )
         whole = config.parts == 1 and not config.tail_stages and config.channels_outer
         turns = config.teams == config.consumers == 2 and config.row_bytes == 128
         return short and whole and turns and problem.alone
 
     def accumulators_fit(config: PipelineConfig) -> bool:
         """accumulators, waiting residuals and the epilogue fit a consumer's registers"""
-        waiting = config.accumulators * size // 4 if config.residual_early else 0
-        late = 0 if config.residual_early else 8 * size
-        sums = 2 if problem.workload.epilogue.scale_group else 1
-        others = _LEAN_REGISTERS if lean(config) else _OTHER_REGISTERS
-        used = sums * config.accumulators + waiting + late + others
-        used += _SHARE_REGISTERS * config.stream_k
+        used = consumer_registers(problem.workload.epilogue, config)
+        used -= _LEAN_SPARES if lean(config) else 0
         return used <= config.registers.consumer
 
     def instruction_fits(config: PipelineConfig) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -33,6 +34,18 @@ Body = Callable[[Sequence[Any], Any, Any], None]
 
 Build = Callable[[Any, Any, Target], PrimFunc]
 """Makes the kernel of a workload and configuration."""
+
+
+class Start(enum.Enum):
+    """What a kernel does first of all, where launches overlap; its body does the rest of it.
+
+    It waits for the kernels before it and lets the next one start as soon as every block of its own
+    runs, it waits alone, or neither.
+    """
+
+    WAITS_AND_LETS_GO = "waits and lets go"
+    WAITS = "waits"
+    AT_ONCE = "at once"
 
 
 @dataclass(frozen=True)
@@ -102,14 +115,13 @@ def thread_kernel(
     target: Target,
     body: Body,
     cluster: int = 1,
-    starts_successor: bool = True,
+    start: Start = Start.WAITS_AND_LETS_GO,
     together: int = 1,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
-    Every `cluster` neighbouring blocks reach each other's shared memory. starts_successor: the next
-    kernel may start as soon as every block of this one runs; otherwise `body` says when. together:
-    blocks that the registers of a multiprocessor have room for at least.
+    Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
+    that the registers of a multiprocessor have room for at least.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -131,9 +143,9 @@ def thread_kernel(
             else:
                 block = builder.cta_id([blocks])
             thread = builder.thread_id([threads])
-            if overlaps:
+            if overlaps and start is not Start.AT_ONCE:
                 builder.evaluate(T.ptx.griddepcontrol.wait())
-                if starts_successor:
+                if start is Start.WAITS_AND_LETS_GO:
                     builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
             body(pointers, block, thread)
     kernel = construction.get()
@@ -155,13 +167,11 @@ def items_kernel(
     threads: int,
     target: Target,
     body: Body,
-    starts_successor: bool = True,
+    start: Start = Start.WAITS_AND_LETS_GO,
 ) -> PrimFunc:
     """`thread_kernel` with a thread for each of `items`, and some that have none."""
     blocks = blocks_for(items, threads)
-    return thread_kernel(
-        parameters, blocks, threads, target, body, starts_successor=starts_successor
-    )
+    return thread_kernel(parameters, blocks, threads, target, body, start=start)
 
 
 def call(function: DeviceFunction, *arguments: Any) -> None:

@@ -49,6 +49,7 @@ def matches(workload: Workload, target: Target) -> bool:
     return (
         not narrow
         and epilogue.scale_group == 0
+        and not epilogue.factor
         and supports_sums(workload.as_conv2d(), target)
         and workload.n % 16 == 0
         and bool(im2col.whole_row_sizes(workload.as_conv2d()))

@@ -28,8 +28,8 @@ class FragmentRows:
 
     `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
     Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`,
-    as in short forms, the accumulators hold it already (`started_rows.py`). A float bias lies
-    `shift_at` numbers behind its scale, a multiple of 4.
+    as in short forms, the accumulators hold it already (`started_rows.py`). A float bias or
+    a factor lies `shift_at` numbers behind its scale, a multiple of 4.
     """
 
     epilogue: Epilogue
@@ -113,7 +113,7 @@ class FragmentRows:
         lines = []
         if self.epilogue.out_dtype != "int32" and not self.epilogue.scale_group:
             lines = [f"  const float4 s = __ldg(reinterpret_cast<const float4*>(scale) + {quad});"]
-        if self.epilogue.float_bias:
+        if self.epilogue.float_bias or self.epilogue.factor:
             place = self.shift_at // 4 + quad
             lines.append(
                 f"  const float4 f = __ldg(reinterpret_cast<const float4*>(scale) + {place});"

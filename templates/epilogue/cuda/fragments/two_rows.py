@@ -17,6 +17,7 @@ _ANY = (
     "  const float4 first = __ldg(reinterpret_cast<const float4*>(scalars));",
     "  const float4 second = __ldg(reinterpret_cast<const float4*>(scalars) + 1);",
 )
+_THIRD = "  const float4 third = __ldg(reinterpret_cast<const float4*>(scalars) + 2);"
 _SHORT = (
     "const void* scale, const float* limits, float residual_zero_point",
     "  const float4 second = make_float4(residual_zero_point, 0.f, 0.f, 0.f);",
@@ -37,6 +38,8 @@ def rows_function(
     out = element(moved_as(epilogue.out_dtype)).c_type
     rows = ", float row0, float row1" if epilogue.row_scale else ""
     operands, *constants = _SHORT if requantisation.form in SHORT else _ANY
+    if epilogue.factor:
+        constants.append(_THIRD)
     lines = [
         "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
         f"    {operands},",

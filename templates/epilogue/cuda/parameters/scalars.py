@@ -1,6 +1,7 @@
 """The numbers of an epilogue as CUDA kernels take them.
 
-Scalars are eight numbers, then a table's bytes; scales of channels are followed by float biases.
+Scalars are eight numbers, then a table's bytes or the bounds behind a factor; scales of channels
+are followed by float biases or factors.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.table import ENTRIES
 
+_BOUNDS_WORDS = 4  # a vector of 16 bytes
+
 TABLE_BYTE = 32
 """Byte of the packed scalars where a table of bytes begins."""
 
@@ -23,6 +26,9 @@ def packed_scalars(epilogue: Epilogue, constants: Mapping[str, Any]) -> np.ndarr
     constants holds `scalars` float32 [8] and, where the epilogue has a table, `table` [256].
     """
     scalars = np.ascontiguousarray(constants["scalars"], np.float32)
+    if epilogue.factor:
+        low, high = map(float, constants["factor_bounds"])
+        return np.concatenate([scalars, np.array([low, high, 0, 0], np.float32)])
     if not epilogue.table:
         return scalars
     table = np.ascontiguousarray(constants["table"], epilogue.out_dtype)
@@ -31,7 +37,8 @@ def packed_scalars(epilogue: Epilogue, constants: Mapping[str, Any]) -> np.ndarr
 
 def scalar_words(epilogue: Epilogue) -> int:
     """Words of `packed_scalars`."""
-    return len(SCALAR_NAMES) + (ENTRIES // 4 if epilogue.table else 0)
+    more = _BOUNDS_WORDS if epilogue.factor else ENTRIES // 4 if epilogue.table else 0
+    return len(SCALAR_NAMES) + more
 
 
 def packed_scales(
@@ -47,11 +54,12 @@ def packed_scales(
     """
     scale = np.asarray(constants["scale"], np.float32)
     parts = [grouped(scale.T) if grouped and epilogue.scale_group else padded(scale)]
-    if epilogue.float_bias:
-        parts.append(padded(np.asarray(constants["float_bias"], np.float32)))
+    for name in ("float_bias", "factor"):
+        if getattr(epilogue, name):
+            parts.append(padded(np.asarray(constants[name], np.float32)))
     return np.concatenate([part.reshape(-1) for part in parts])
 
 
 def scale_words(epilogue: Epilogue, channels: int, groups: int = 1) -> int:
     """Words of `packed_scales` of so many channels, padding included, and groups of scales."""
-    return channels * (groups + (1 if epilogue.float_bias else 0))
+    return channels * (groups + (1 if epilogue.float_bias or epilogue.factor else 0))

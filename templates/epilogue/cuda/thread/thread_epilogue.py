@@ -51,9 +51,9 @@ class ThreadEpilogue:
     @property
     def supported(self) -> bool:
         """Whether the dtypes are of whole bytes and ones that `Epilogue` gives a meaning to."""
-        if self.workload.has_four_bits or self.workload.epilogue.scale_group:
-            return False
         epilogue = self.workload.epilogue
+        if self.workload.has_four_bits or epilogue.scale_group or epilogue.factor:
+            return False
         if self.floating:
             plain = epilogue.residual_dtype in (None, "float32")
             plain = plain and not epilogue.table

@@ -83,7 +83,9 @@ __device__ __forceinline__ float rescaled_@(int total, float scaleFACTORS, float
   SCALING
   if (BEFORE) {
     v = fminf(fmaxf(v, fmaxf(first.x, -4194304.f)), fminf(first.y, 4194304.f));
-    v = __fmul_rn(shifted_@(v, -12582912.f), first.z);
+    v = shifted_@(v, -12582912.f);
+    FACTORED
+    v = __fmul_rn(v, first.z);
   }
   ADDITION
   return v;
@@ -92,6 +94,7 @@ __device__ __forceinline__ float rescaled_@(int total, float scaleFACTORS, float
 _ROW_SCALED = "v = __fmul_rn(v, row);"
 _SHIFTED_BY = "v = __fadd_rn(v, shift);"
 _ADDITION = "if (RESIDUAL) v = __fadd_rn(v, __fmul_rn(addend, first.w));"
+_FACTORED = "v = shifted_@(clamped_@(__fmul_rn(v, factor), third.x, third.y), -12582912.f);"
 _CHOICE = "if (scale == 0.f) v = __fmul_rn(addend, first.w);"
 
 # The byte u of an unsigned word is the float 2**23 + u once 0x4B lies above it.
@@ -178,7 +181,12 @@ def narrowing_source(dtype: str) -> str:
 def value_factors(epilogue: Epilogue, scale: str, row: str, shift: str) -> str:
     """The arguments of rescaled that an accumulator's value comes from: expressions of each."""
     return ", ".join(
-        [scale, *([row] if epilogue.row_scale else []), *([shift] if epilogue.float_bias else [])]
+        [
+            scale,
+            *([row] if epilogue.row_scale else []),
+            *([shift] if epilogue.float_bias or epilogue.factor else []),
+            *(["third"] if epilogue.factor else []),
+        ]
     )
 
 
@@ -187,14 +195,17 @@ def rescaled_source(epilogue: Epilogue, scaled: bool = False) -> str:
 
     The bias is in total already, which of groups of scales, or with `scaled`, is a float's bits;
     factors are what `value_factors` says; first and second are the two halves of the scalars
-    operand. It calls scaled, clamped and shifted.
+    operand, and third the bounds behind a factor. It calls scaled, clamped and shifted.
     """
     source = _RESCALED.replace("ADDITION", _CHOICE if epilogue.concatenates else _ADDITION)
-    factors = value_factors(epilogue, "", "float row", "float shift")
+    shift = "float factor" if epilogue.factor else "float shift"
+    factors = value_factors(epilogue, "", "float row", shift)
+    factors = factors.replace("third", "float4 third")
     scaling = (_ROW_SCALED if epilogue.row_scale else "") + (
         _SHIFTED_BY if epilogue.float_bias else ""
     )
     value = "__int_as_float(total)" if epilogue.scale_group or scaled else "scaled_@(total, scale)"
+    source = source.replace("FACTORED", _FACTORED if epilogue.factor else "")
     source = source.replace("VALUE", value).replace("FACTORS", factors).replace("SCALING", scaling)
     return for_residual(source, epilogue)
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from gpu_kernels import end_if_compile_only, gpu_target
 from kernel_runs import emulated_function, run_function_on_gpu
+from ptx.emulate import EmulationFault
+from ptx.kernels import run
 from row_cases import (
     byte_norm,
     masked_softmax,
@@ -99,6 +101,21 @@ def test_agrees_with_numpy_emulated(name):
     assert kernel_family(node, HOPPER) == "rows"
     arrays = inputs_of(node)
     assert_agrees(on_emulator(node, arrays), evaluate_fusion(node, arrays))
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", ["norm of 33 with constants", "norm of 96"])
+def test_constants_alone_are_read_before_the_kernels_before_it_are_done(name):
+    node = SMALL[name]
+    arrays = [*inputs_of(node), *node.constants]
+    function, output = fusion_prim_func(node, HOPPER), [(node.output_shape, "float32")]
+    if node.constants:
+        run(function, HOPPER, arrays, output, awaited=len(node.inputs))
+        with pytest.raises(EmulationFault, match="before"):
+            run(function, HOPPER, arrays, output, awaited=len(arrays))
+    else:
+        run(function, HOPPER, arrays, [(node.output_shape, node.primitives[-1].dtype)],
+            awaited=len(arrays))  # fmt: skip
 
 
 def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
