@@ -18,7 +18,7 @@ HALVES = FloatGemm(64, 256, 320, weight_dtype="float16")
 SINGLE = Gemm(64, 256, 320, "float32", "float32", Epilogue("float32"))
 EXPECTED = {
     "tw-16": "gemm_tile_wise", "tw-64": "gemm_tile_wise", "trw-32 runs of 8": "gemm_tile_wise",
-    "bw-16": "gemm_spmm_wgmma", "bw-32": "gemm_spmm_wgmma", "vw-4": "gemm_two_four",
+    "bw-16": "gemm_spmm_panel", "bw-32": "gemm_spmm_wgmma", "vw-4": "gemm_two_four",
     "tew-32 delta 0.02": "gemm_tiles_and_elements", "tvw-32 2:4": "gemm_tile_wise",
     "ew": "gemm_elements",
 }  # fmt: skip
