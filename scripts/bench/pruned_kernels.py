@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from array_files import read_arrays, write_arrays
 from cases.pruned_cases import PrunedCase
 
 from autoq.errors import BuildError
 from autoq.kernel.compile import compile_program
+from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
 from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
+from autoq.templates.workload_key import from_dict, to_dict
 
 _THREADS = 4
 
@@ -53,11 +56,43 @@ Knobs = list[tuple[str, ...]]
 def prepared(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> Prepared:
     """A case out of the cache, made where it is not there."""
     name = hashlib.sha256(f"{case.name} {knobs} {target.arch}".encode()).hexdigest()[:20]
-    file = cache / f"{name}.pickle"
+    file = cache / f"{name}.npz"
     if not file.exists():
-        file.write_bytes(pickle.dumps(_made(case, knobs, target), protocol=5))
-    found: Prepared = pickle.loads(file.read_bytes())
-    return found
+        write_arrays(file, _plain(_made(case, knobs, target)))
+    return _prepared_from(read_arrays(file), target)
+
+
+def _plain(made: Prepared) -> dict[str, Any]:
+    """What a file holds of a case."""
+    kernels = [
+        {
+            "template": one.template, "config": json.dumps(one.config), "packed": one.packed,
+            "failure": one.failure,
+            "kernel": one.kernel and json.dumps(kernel_to_json(one.kernel)),
+            "code": one.kernel and np.frombuffer(machine_code(one.kernel), np.uint8),
+        }
+        for one in made.candidates
+    ]  # fmt: skip
+    return {
+        "workload": json.dumps(to_dict(made.workload)),
+        "activations": made.activations,
+        "expected": made.expected,
+        "kernels": kernels,
+    }
+
+
+def _prepared_from(held: dict[str, Any], target: Target) -> Prepared:
+    """The case that `_plain` gave."""
+    candidates = [
+        Candidate(
+            one["template"], json.loads(one["config"]),
+            one["kernel"] and kernel_from_json(json.loads(one["kernel"]), one["code"].tobytes()),
+            one["packed"], one["failure"],
+        )
+        for one in held["kernels"]
+    ]  # fmt: skip
+    workload = from_dict(json.loads(held["workload"]))
+    return Prepared(workload, target, held["activations"], held["expected"], candidates)
 
 
 def prepare(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> list[str]:

@@ -1,0 +1,36 @@
+"""Kernels of pruned weights come out of their file as they were made."""
+
+from __future__ import annotations
+
+import numpy as np
+from cases.pruned_cases import PrunedCase
+from pruned_kernels import prepared
+from with_nvcc import needs_nvcc
+
+from autoq.pruning.pattern import Pattern
+from autoq.runtime.kernel_json import machine_code
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.target import parse_target
+
+
+@needs_nvcc
+def test_a_case_is_made_once_and_read_as_it_was_made(tmp_path):
+    dense = Gemm(64, 256, 320, epilogue=Epilogue("int8"))
+    case = PrunedCase(dense, 0.9, Pattern.make("ew"))
+    target = parse_target("cuda:sm_90a")
+    made, read = (prepared(case, [()], target, tmp_path) for _ in range(2))
+    assert len(list(tmp_path.iterdir())) == 1
+    assert made.workload == read.workload and made.workload.sparsity is not None
+    (wanted,) = case.dense.reference(*case.arrays())
+    np.testing.assert_array_equal(read.expected[0], wanted)
+    pairs = list(zip(made.candidates, read.candidates, strict=True))
+    assert pairs
+    for first, second in pairs:
+        assert (first.template, first.config, first.failure) == (
+            second.template, second.config, second.failure
+        )  # fmt: skip
+        if first.kernel is not None:
+            assert machine_code(first.kernel) == machine_code(second.kernel)
+            assert len(first.packed) == len(second.packed)
+    assert any(second.kernel is not None for _, second in pairs)
