@@ -87,7 +87,7 @@ def draw_masks(path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 3, figsize=(12, 8.5))
+    figure, axes = pyplot.subplots(2, 3, figsize=(12, 9), layout="constrained")
     magnitudes, kept = scores(), {}
     for axis, pattern in zip(axes.flat, _PATTERNS, strict=True):
         (made,) = prune_matrices([magnitudes], pattern, _SPARSITY, [Bounds()])
@@ -98,7 +98,6 @@ def draw_masks(path: Path) -> None:
         axis.set_xticks([])
         axis.set_yticks([])
     figure.suptitle(f"What patterns keep of {_SIZE} x {_SIZE} weights at a sparsity of {_SPARSITY}")
-    figure.tight_layout()
     figure.savefig(path, dpi=80)
     path.with_suffix(".json").write_text(json.dumps(kept, indent=1) + "\n")
 

@@ -100,6 +100,7 @@ def _figure(count: int, rows: int = 1) -> tuple[Any, Sequence[Any]]:
 def _bars(axis: Any, times: Mapping[str, float]) -> None:
     axis.barh(list(times), list(times.values()))
     axis.invert_yaxis()
+    axis.margins(x=0.15)
     axis.tick_params(labelsize=7)
     axis.set_xlabel("us", fontsize=7)
     for place, us in enumerate(times.values()):
