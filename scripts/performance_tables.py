@@ -17,10 +17,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 import conv_section
 import residual_section
-import sparse_attention_section
-import sparse_section
 import transformer_section
 from conv_section import us
+from sparse_attention import section as sparse_attention_section
+from sparse_products import section as sparse_section
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "scripts" / "results"

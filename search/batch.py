@@ -174,6 +174,7 @@ class _Objects:
         back = np.searchsorted(used, positions)
         return _Choices([getattr(choices.values[i], name) for i in used]).of(back)
 
+    # isinstance asks this: a rule that tells kinds of values apart splits the batch by them.
     @property
     def __class__(self) -> type[Any]:  # type: ignore[override]
         choices, positions = self.__dict__["_held"]

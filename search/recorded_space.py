@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -63,7 +63,9 @@ class RecordedSpace(Generic[C]):
         return self._space.member_count
 
     def __contains__(self, config: object) -> bool:
-        return config in self._space and self._find(self._space.code(config)) is not None  # type: ignore[arg-type]
+        if config not in self._space:
+            return False
+        return self._find(self._space.code(cast("C", config))) is not None
 
     def legal(self, config: C) -> bool:
         """Whether it was recorded."""

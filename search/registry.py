@@ -6,19 +6,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from autoq.search.annealing import Annealing
-from autoq.search.classifier import Classifier
-from autoq.search.diverse_annealing import DiverseAnnealing
-from autoq.search.evolution import Evolution
-from autoq.search.guided import Guided
-from autoq.search.ideas import WITHOUT
-from autoq.search.informed import Informed
-from autoq.search.metaschedule import MetaSchedule
-from autoq.search.random_search import RandomSearch
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.annealing import Annealing
+from autoq.search.strategies.classifier import Classifier
+from autoq.search.strategies.diverse_annealing import DiverseAnnealing
+from autoq.search.strategies.evolution import Evolution
+from autoq.search.strategies.guided import Guided
+from autoq.search.strategies.ideas import WITHOUT
+from autoq.search.strategies.informed import Informed
+from autoq.search.strategies.metaschedule import MetaSchedule
+from autoq.search.strategies.random_search import RandomSearch
+from autoq.search.strategies.thompson import Thompson
+from autoq.search.strategies.tpe import Tpe
 from autoq.search.strategy import Strategy
-from autoq.search.thompson import Thompson
-from autoq.search.tpe import Tpe
 
 MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 

@@ -83,3 +83,13 @@ class Template:
                 f"{', '.join(said) or 'nothing'}"
             )
         return arrays
+
+
+def pack_nothing(workload: Workload, config: Any, constants: Constants) -> tuple[np.ndarray, ...]:
+    """`Template.pack` of kernels without constants."""
+    return ()
+
+
+def packed_nothing(workload: Workload, config: Any) -> tuple[TensorSpec, ...]:
+    """What `pack_nothing` gives."""
+    return ()

@@ -19,10 +19,10 @@ _LEAST_SECONDS = 1.5e-6
 class LayoutTimes:
     """`graph.lowering.layouts.LayoutCosts` of a host.
 
-    A kernel's time is that of its fastest usable record. Without one, but with a record in
-    another layout, it is the estimate of the template preferred for it, scaled to that record, if
-    the same template is preferred in NHWC: estimates of different templates are not compared. A
-    re-layout takes its bytes by the target's memory rate.
+    A kernel's time is that of its fastest usable record, of a sibling device where its own has
+    none. Without one, but with a record in another layout, it is the estimate of the template
+    preferred for it, scaled to that record, if the same template is preferred in NHWC: estimates of
+    different templates are not compared. A re-layout takes its bytes by the target's memory rate.
     """
 
     def __init__(self, host: Host, database: Database, templates: Sequence[Template]) -> None:

@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sparse_attention_cases import ATTENTION, SAMPLED
 from checkout import commit
 from peers.torch_masked import PEERS, TorchMasked
-from sparse_attention_plot import draw
-from sparse_kernels import SparseJob, measure, prepare
+from sparse_attention.plot import draw
+from sparse_products.candidates import knob_lists
+from sparse_products.kernels import SparseJob, measure, prepare
 
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import AutoqError
@@ -150,15 +151,6 @@ def measure_peers(workload: SparseAttention, results: Results, names: list[str])
         except (AutoqError, RuntimeError) as error:  # torch's root of CUDA errors
             us, failure = None, str(error).splitlines()[0][:200]
         results.add({**row, "us": us, "failure": failure})
-
-
-def knob_lists(text: str) -> list[dict[str, Any]]:
-    """Configurations parted by semicolons, their knobs by commas: "warps=16,groups=4;slot=512"."""
-    lists = []
-    for part in filter(None, text.split(";")):
-        pairs = (pair.split("=") for pair in part.split(","))
-        lists.append({name: json.loads(value) for name, value in pairs})
-    return lists
 
 
 def main() -> None:

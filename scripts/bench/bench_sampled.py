@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sampled_collection import OUTPUTS, SampledCase, sampled_collection
 from checkout import commit
-from sparse_kernels import SparseJob, measure, prepare
+from sparse_products.kernels import SparseJob, measure, prepare
 
 from autoq.devices import require_device, resolve
 from autoq.errors import AutoqError

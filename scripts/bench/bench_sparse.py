@@ -31,9 +31,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sparse_cases import SETS, SparseCase
 from checkout import commit
-from sparse_candidates import add_options, jobs_of
-from sparse_kernels import measure, prepare, records
-from sparse_peers import PEERS, Peers
+from sparse_products.candidates import add_options, jobs_of
+from sparse_products.kernels import measure, prepare, records
+from sparse_products.peers import PEERS, Peers
 
 from autoq.devices import Host, require_device, resolve
 from autoq.measure.job import Timing

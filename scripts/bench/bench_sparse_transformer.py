@@ -35,9 +35,9 @@ from autoq.devices import require_device, resolve
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench_transformers import device_seconds
 from checkout import commit
-from sparse_transformer_cases import PRECISIONS, Case, Shape, compiled, grid
-from sparse_transformer_peer import Torch
-from sparse_transformer_plot import draw
+from sparse_attention.transformer_cases import PRECISIONS, Case, Shape, compiled, grid
+from sparse_attention.transformer_peer import Torch
+from sparse_attention.transformer_plot import draw
 
 ALLOWED_ERROR = {"attention16-8": 0.03, "attention8-8": 0.03, "attention8-4": 0.2}
 """Root mean square of the error over that of the output. 4 bits of q, k and v lose most."""

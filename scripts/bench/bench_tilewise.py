@@ -1,7 +1,7 @@
 """Times products with pruned weights beside dense ones on this GPU, in one run.
 
 Each case runs with the untuned default of every template that knows its pattern, or with the knobs
-that `--knobs` names, and beside cuBLASLt's dense product and what else `pruned_peers.py` has. Every
+that `--knobs` names, and beside cuBLASLt's dense product and what else `pruned_products` has. Every
 output element is compared with the reference. Times are medians over replays of a CUDA graph, of
 the whole and of its first stage. `--prepare` compiles kernels, packs weights and computes
 references into `--cache`, which needs no GPU. Rows of cases that are measured replace those of the
@@ -28,8 +28,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.pruned_cases import PrunedCase, cases
 from checkout import commit
-from pruned_kernels import Candidate, Prepared, prepare, prepared
-from pruned_peers import PEERS, peer_times
+from pruned_products.kernels import Candidate, Prepared, prepare, prepared
+from pruned_products.peers import PEERS, peer_times
 
 from autoq.devices import require_device, resolve
 from autoq.measure.check import complaints

@@ -60,7 +60,7 @@ def test_the_cost_model_does_without_them(installed):
 from autoq.process.lean_imports import leave_out_unused
 leave_out_unused()
 import numpy as np
-from autoq.search.cost_model import CostModel
+from autoq.search.strategies.cost_model import CostModel
 model = CostModel(0)
 model.fit(np.arange(8.0).reshape(8, 1), np.arange(1.0, 9.0))
 assert model.fitted and model.predict(np.ones((2, 1))).shape == (2,)

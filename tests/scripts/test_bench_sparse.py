@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from array_files import read_arrays
 from cases.sparse_cases import PAIRS, collection_cases, equal_rows, layer_cases
-from sparse_candidates import add_options, jobs_of, knob_lists
-from sparse_collection import condensed, means
-from sparse_kernels import prepare
+from sparse_products.candidates import add_options, jobs_of, knob_lists
+from sparse_products.collection import condensed, means
+from sparse_products.kernels import prepare
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from cases.pruned_cases import PrunedCase
-from pruned_kernels import prepared
+from pruned_products.kernels import prepared
 from with_nvcc import needs_nvcc
 
 from autoq.pruning.pattern import Pattern

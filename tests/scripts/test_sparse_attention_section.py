@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench_sampled import means
-from sparse_attention_section import collection, encoders, softmax
+from sparse_attention.section import collection, encoders, softmax
 
 _RUN = {"date": "2026-11-25", "commit": "abcdef012345"}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoq.search.cost_model import CostModel, relative_speed
+from autoq.search.strategies.cost_model import CostModel, relative_speed
 
 
 def concordance(first: np.ndarray, second: np.ndarray) -> float:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoq.search.diversity import cover_values, farthest_first, hamming
+from autoq.search.strategies.diversity import cover_values, farthest_first, hamming
 
 
 def test_hamming_counts_differing_knobs():

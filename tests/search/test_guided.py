@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tiled_space import TileConfig, recorded, tile_seconds, tile_space
 
-from autoq.search.estimated_model import ESTIMATE, EstimatedModel
-from autoq.search.guided import Guided
 from autoq.search.registry import STRATEGIES
 from autoq.search.replay import optimum, replay
 from autoq.search.space import Space
+from autoq.search.strategies.estimated_model import ESTIMATE, EstimatedModel
+from autoq.search.strategies.guided import Guided
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 

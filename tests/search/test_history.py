@@ -4,7 +4,7 @@ from math import inf
 
 import numpy as np
 
-from autoq.search.history import History
+from autoq.search.strategies.history import History
 from autoq.search.trial import Trial
 
 

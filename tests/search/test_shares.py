@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoq.search.shares import share_out
+from autoq.search.strategies.shares import share_out
 
 INF = np.inf
 

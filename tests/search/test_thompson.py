@@ -5,7 +5,7 @@ import pytest
 from tiled_space import recorded, tile_space
 
 from autoq.search.replay import optimum, replay
-from autoq.search.thompson import Thompson
+from autoq.search.strategies.thompson import Thompson
 
 
 @pytest.fixture(scope="module")

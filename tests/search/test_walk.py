@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoq.search.walk import BestSet, Challenge, Schedule, anneal
+from autoq.search.strategies.walk import BestSet, Challenge, Schedule, anneal
 
 
 def test_the_schedule_is_the_paper_s():

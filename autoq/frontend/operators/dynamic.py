@@ -14,9 +14,8 @@ from autoq.frontend.builder import GraphBuilder
 from autoq.frontend.operators.linear import emit_matmul
 from autoq.frontend.operators.qdq import constant_scalar, dequantise, quantise
 from autoq.frontend.registry import OnnxNode, importer
-from autoq.templates.operators.dynamic_quantize import DynamicQuantize
+from autoq.templates.operators.dynamic_quantize import LEVELS, DynamicQuantize
 
-_LEVELS = 255.0
 _LARGEST = 2**24
 """Whole numbers of float32 without gaps."""
 
@@ -106,7 +105,7 @@ def less_zero_point(
     whole = b.emit("Cast", [sums], "int32")
     result = difference(whole, "int32", b.emit("Cast", [zero_point], "int32"))
     one_sign = (np.maximum(part, 0).sum(axis=0).max() for part in (weight, -weight))
-    if max(one_sign) * _LEVELS < _LARGEST:
+    if max(one_sign) * LEVELS < _LARGEST:
         zero = b.as_floats.get(zero_point) or b.emit("Cast", [zero_point], "float32")
         b.as_floats[result] = difference(sums, "float32", zero)
     return result

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
 from autoq.search.space import Space
-from autoq.templates.base import Template
+from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.movement.template import MovementConfig
 from autoq.templates.cpu.tasks import LANES, span, task_count
@@ -19,7 +18,6 @@ from autoq.templates.operators.dynamic_quantize import LARGE, LEVELS, DynamicQua
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 _SUMS = 4
 """Vectors of values so far, so that a comparison does not wait for the one before it."""
@@ -116,19 +114,8 @@ def _scheme(parts: Buffer, tasks: int) -> tuple[Expr, Expr]:
     return scale, T.bind(T.nearbyint(bounded))
 
 
-def pack(
-    workload: DynamicQuantize, config: MovementConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
-    """Nothing."""
-    return ()
-
-
-def packed(workload: DynamicQuantize, config: MovementConfig) -> tuple[TensorSpec, ...]:
-    """Nothing."""
-    return ()
-
-
 TEMPLATE = Template(
-    "dynamic_quantize_cpu", 1, matches, space, default, build, pack, packed, tunable=False
-)
+    "dynamic_quantize_cpu", 1, matches, space, default, build, pack_nothing, packed_nothing,
+    tunable=False,
+)  # fmt: skip
 """Dynamic quantisation on a CPU."""

@@ -11,10 +11,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Template
+from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
@@ -30,7 +29,6 @@ from autoq.templates.operators.dynamic_quantize import LARGE, LEVELS, DynamicQua
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 struct Range {
@@ -155,20 +153,8 @@ def _stage(
     return Stage(kernel, *(tuple(spec.name for spec in specs) for specs in (reads, writes)))
 
 
-def pack(
-    workload: DynamicQuantize, config: ThreadConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
-    """Nothing."""
-    return ()
-
-
-def packed(workload: DynamicQuantize, config: ThreadConfig) -> tuple[TensorSpec, ...]:
-    """Nothing."""
-    return ()
-
-
 TEMPLATE = Template(
-    "dynamic_quantize_cuda", 1, matches, thread_space, thread_default, build, pack, packed,
-    tunable=False,
+    "dynamic_quantize_cuda", 1, matches, thread_space, thread_default, build, pack_nothing,
+    packed_nothing, tunable=False,
 )  # fmt: skip
 """Dynamic quantisation on every CUDA target."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.base import Template
+from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
     blocks_for,
@@ -25,7 +24,6 @@ from autoq.templates.operators.relayout import Relayout
 from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(const T* x, T* y, int from, int to) {
@@ -85,18 +83,8 @@ def build(workload: Relayout, config: ThreadConfig, target: Target) -> PrimFunc:
     return thread_kernel(parameters, blocks, config.threads, target, body)
 
 
-def pack(workload: Relayout, config: ThreadConfig, constants: Constants) -> tuple[np.ndarray, ...]:
-    """No constants."""
-    return ()
-
-
-def packed(workload: Relayout, config: ThreadConfig) -> tuple[TensorSpec, ...]:
-    """No constants."""
-    return ()
-
-
 TEMPLATE = Template(
-    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack, packed, tunable=False,
-    layouts=frozenset(LAYOUTS),
+    "relayout_cuda", 1, matches, thread_space, thread_default, build, pack_nothing,
+    packed_nothing, tunable=False, layouts=frozenset(LAYOUTS),
 )  # fmt: skip
 """Changes of layout between convolutions, on every CUDA target."""

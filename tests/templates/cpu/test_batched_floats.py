@@ -14,6 +14,7 @@ import autoq
 from autoq.frontend import from_model
 from autoq.graph import Layer, optimise
 from autoq.kernel.kernel_store import KernelStore
+from autoq.runtime.cpu.call import CpuCall
 from autoq.templates.cpu.batched.batched_gemm_floats import TEMPLATE, lanes_of
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -51,8 +52,6 @@ def test_configurations_give_the_same_bits():
     drawn = space.sample(np.random.default_rng(2), 4)
     found = set()
     for config in (TEMPLATE.default(workload, CPU), *drawn):
-        from autoq.runtime.cpu.call import CpuCall
-
         kernel = store.kernel(TEMPLATE, workload, config, CPU)
         packed = TEMPLATE.constants(workload, config, constants)
         call = CpuCall(kernel, packed, [spec.stored for spec in workload.outputs])

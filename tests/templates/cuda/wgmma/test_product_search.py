@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoq.search.guided import Guided
+from autoq.search.strategies.guided import Guided
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC

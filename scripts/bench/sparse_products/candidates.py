@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from cases.sparse_cases import SparseCase
-from sparse_kernels import SparseJob
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
+from sparse_products.kernels import SparseJob
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

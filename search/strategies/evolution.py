@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.history import History
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.history import History
 from autoq.search.trial import Trial
 
 C = TypeVar("C")

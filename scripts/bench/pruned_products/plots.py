@@ -1,8 +1,8 @@
 """Draws figures 6 and 9 of arXiv:2402.10876: times over sparsities, and masks; takes matplotlib.
 
-`pruned_plots.py times RESULT.json OUT.png` draws what bench_tilewise.py measured, the fastest
-configuration of each case. `pruned_plots.py masks OUT.png` draws what the patterns keep of one
-matrix, and writes the figures of the masks to a JSON of the same name.
+`plots.py times RESULT.json OUT.png` draws what bench_tilewise.py measured, the fastest
+configuration of each case. `plots.py masks OUT.png` draws what the patterns keep of one matrix, and
+writes the figures of the masks to a JSON of the same name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds

@@ -12,12 +12,12 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.cost_model import CostModel
-from autoq.search.diversity import farthest_first
-from autoq.search.history import History
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.cost_model import CostModel
+from autoq.search.strategies.diversity import farthest_first
+from autoq.search.strategies.history import History
+from autoq.search.strategies.walk import BestSet, Challenge, Schedule, anneal
 from autoq.search.trial import Trial
-from autoq.search.walk import BestSet, Challenge, Schedule, anneal
 
 C = TypeVar("C")
 

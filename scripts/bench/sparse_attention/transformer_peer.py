@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sparse_transformer_cases import DEPTH, LAYERS, Shape
+
+from sparse_attention.transformer_cases import DEPTH, LAYERS, Shape
 
 _WARM_UP = 3
 

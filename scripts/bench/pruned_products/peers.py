@@ -85,7 +85,7 @@ def _in_torch(asked: Sequence[str]) -> dict[str, dict[str, Any]]:
     """A process of its own times torch's products: rows by what was asked."""
     if not asked:
         return {}
-    script = Path(__file__).with_name("torch_pruned_times.py")
+    script = Path(__file__).with_name("torch_times.py")
     done = subprocess.run(
         [sys.executable, script, *asked],
         capture_output=True, text=True, timeout=_SECONDS, check=False,

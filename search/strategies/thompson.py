@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.cost_model import CostModel
-from autoq.search.history import History
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.cost_model import CostModel
+from autoq.search.strategies.history import History
 from autoq.search.trial import Trial
 
 C = TypeVar("C")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from autoq.search.cost_model import TREES
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.cost_model import TREES
 
 if TYPE_CHECKING:
     import xgboost

@@ -15,8 +15,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from autoq.errors import EnvironmentFault
-from autoq.search.history import History
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.history import History
 from autoq.search.trial import Trial
 
 C = TypeVar("C")

@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparse_plots import draw_collection
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from sparse_products.plots import draw_collection
 
 _BLOCKED = "blocked_ell_int8 "
 FASTEST_BLOCKS = "blocked_ell_fastest"

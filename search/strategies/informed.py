@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.estimated_model import ESTIMATE
-from autoq.search.history import History
-from autoq.search.ideas import Ideas
 from autoq.search.search_space import SearchSpace
-from autoq.search.shares import share_out
+from autoq.search.strategies.estimated_model import ESTIMATE
+from autoq.search.strategies.history import History
+from autoq.search.strategies.ideas import Ideas
+from autoq.search.strategies.shares import share_out
 from autoq.search.trial import Trial
 
 if TYPE_CHECKING:

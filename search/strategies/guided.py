@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.estimated_model import EstimatedModel
-from autoq.search.history import History
 from autoq.search.search_space import SearchSpace
-from autoq.search.shares import share_out
+from autoq.search.strategies.estimated_model import EstimatedModel
+from autoq.search.strategies.history import History
+from autoq.search.strategies.shares import share_out
 from autoq.search.trial import Trial
 
 C = TypeVar("C")

@@ -1,0 +1,1 @@
+"""What bench_tilewise.py measures and draws: products with pruned weights."""

@@ -1,0 +1,1 @@
+"""What bench_sparse.py measures and draws: products with sparse matrices."""

@@ -1,0 +1,1 @@
+"""Search strategies, a file each, and the parts that several of them share."""
