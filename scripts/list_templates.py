@@ -11,7 +11,7 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -178,12 +178,18 @@ def _rule_lines(entry: Entry, before: Sequence[Entry]) -> list[str]:
     rules = entry.rules.items()
     own = [f"- `{name}`: {_sentence(says)}" for name, says in rules if name not in same]
     lines = []
-    if same and len(same) == len(theirs[source]):
-        lines += [f"All rules of `{source}` hold{', and' if own else '.'}", ""]
-    elif same:
-        names = _and([f"`{name}`" for name in same])
-        lines += [f"Of the rules of `{source}` these hold: {names}{'; and' if own else '.'}", ""]
+    if same:
+        lines = [f"{_which_hold(source, same, theirs[source])}{', and' if own else '.'}", ""]
     return [*lines, *own, *([""] if own else [])]
+
+
+def _which_hold(source: str, same: Sequence[str], theirs: Collection[str]) -> str:
+    """Which of another template's rules are the same, or which are not where these are fewer."""
+    other = [name for name in theirs if name not in same]
+    if len(other) >= len(same):
+        return f"Of the rules of `{source}` these hold: {_and([f'`{name}`' for name in same])}"
+    but = f" but {_and([f'`{name}`' for name in other])}" if other else ""
+    return f"All rules of `{source}`{but} hold"
 
 
 def _most_alike(own: dict[str, Any], others: dict[str, Any]) -> tuple[str, list[str]]:

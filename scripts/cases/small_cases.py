@@ -63,6 +63,7 @@ CASES: list[Workload] = [
     FloatConv2d(2, 9, 8, 24, 24, 3, 3, (1, 1), (1, 1, 1, 1), bias=True, activation="silu",
                 groups=24),
     FloatConv2d(1, 8, 9, 24, 36, 3, 2, (2, 1), (1, 0, 1, 1), (1, 2), residual=True, groups=3),
+    FloatConv2d(1, 7, 7, 48, 96, 3, 3, (1, 1), (1, 1, 1, 1), bias=True, groups=6),
     DynamicQuantize(5001),
     BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),

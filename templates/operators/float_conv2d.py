@@ -23,13 +23,13 @@ _FLOATS = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class FloatConv2d(Workload, operator="float_conv2d"):
-    """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then as a `FloatGemm`.
+    """Convolution of `x [n, h, w, c]` with `weight [k, r, s, c / groups]` and what follows it.
 
-    `y = activation(sums + bias) + residual`, y and the residual `[n, p, q, k]`; with residual_first
-    the residual is added in front of the activation. padding is (top, left, bottom, right) in
-    pixels of 0. Each of the groups has its own channels of x and of y. in_dtype is that of x and
-    weight, float16 or bfloat16; out_dtype, of y and of the residual, one of them or float32. Sums
-    are float32.
+    As of a `FloatGemm`, `y = activation(sums + bias) + residual`, y and the residual
+    `[n, p, q, k]`; with residual_first the residual is added in front of the activation. padding is
+    (top, left, bottom, right) in pixels of 0. Each of the groups has its own channels of x and of
+    y. in_dtype is that of x and weight, float16 or bfloat16; out_dtype, of y and of the residual,
+    one of them or float32. Sums are float32.
 
     The constants are `weight` and, with bias, `bias` float32 `[k]`.
 
@@ -86,11 +86,10 @@ class FloatConv2d(Workload, operator="float_conv2d"):
 
         Of several groups it is one that adds as many terms, with as many operations.
         """
-        return self.padded_product(1)
+        return self.product_of(self.c // self.groups)
 
-    def padded_product(self, step: int) -> FloatGemm:
-        """The same with each tap's channels padded to whole steps."""
-        channels = -(-self.c // self.groups // step) * step
+    def product_of(self, channels: int) -> FloatGemm:
+        """The same with so many channels of each tap, some of which may be padding."""
         return FloatGemm(
             self.n * self.p * self.q, self.k, self.r * self.s * channels, self.in_dtype,
             self.in_dtype, self.out_dtype, bias=self.bias, activation=self.activation,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from autoq.errors import ConfigError
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.cost import estimate
-from autoq.templates.cuda.mixed.wgmma.space import WIDTHS, space
+from autoq.templates.cuda.mixed.wgmma.space import WIDTHS, Rule, space
 from autoq.templates.cuda.mixed.widening import Widening
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
@@ -17,13 +18,15 @@ from autoq.templates.target import Target
 _FEW_ROWS = 32
 
 
-def default(workload: FloatGemm, target: Target, moved: int | None = None) -> MixedConfig:
+def default(
+    workload: FloatGemm, target: Target, moved: int | None = None, own: Sequence[Rule] = ()
+) -> MixedConfig:
     """The configuration of least estimated time, of the most stages that fit.
 
-    moved: bytes through memory, the workload's own by default.
+    moved: bytes through memory, the workload's own by default; own: an operator's further rules.
     Raises ConfigError where nothing is legal.
     """
-    legal = space(workload, target, moved)
+    legal = space(workload, target, moved, own)
     best: tuple[tuple[float, int, int], MixedConfig] | None = None
     three = ((3, 1),) if workload.quantised else ()  # of floats no more than three stages fit
     teams = ((2, 1), *three, (1, 1), (2, 2), (4, 4))

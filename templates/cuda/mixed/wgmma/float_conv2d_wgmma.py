@@ -1,4 +1,9 @@
-"""Convolutions of 16-bit floats on Hopper's wgmma: products of patches that TMA gathers."""
+"""Convolutions of 16-bit floats on Hopper's wgmma: products of patches that TMA gathers.
+
+Groups share tiles: each tile of 64 filters multiplies the channels of all groups that its filters
+belong to, with zeros among its weights. A value of x that is not finite makes the results of the
+other groups in its tiles NaN.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +24,26 @@ from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
 from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.rows import PatchRows
+from autoq.templates.cuda.mixed.wgmma.space import Rule
 from autoq.templates.cuda.mixed.wgmma.space import space as space_of_product
+from autoq.templates.cuda.mixed.wgmma.windows import TILE_FILTERS, Windows
 from autoq.templates.operators.float_conv2d import FloatConv2d
+from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.program import Program
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
+_LEAST_CHANNELS = 4
+"""Channels of a group: with fewer nearly all of a tile's products are with zeros."""
+
 
 def matches(workload: Workload, target: Target) -> bool:
-    """One group, pixels of whole 16 bytes, what im2col maps can reach, 32-bit places."""
-    if not (isinstance(workload, FloatConv2d) and target.has_wgmma and workload.groups == 1):
+    """One group, or several of 4 channels and more, pixels of whole 16 bytes, what im2col maps can
+    reach, 32-bit places."""
+    if not (isinstance(workload, FloatConv2d) and target.has_wgmma):
+        return False
+    if workload.groups > 1 and workload.c // workload.groups < _LEAST_CHANNELS:
         return False
     reach = (
         (workload.r - 1) * workload.dilation[0],
@@ -45,18 +59,27 @@ def matches(workload: Workload, target: Target) -> bool:
     )
 
 
-def _product(workload: FloatConv2d) -> Any:
-    return workload.padded_product(STEP_K)
+def groups_have_tiles_of_their_own(config: MixedConfig) -> bool:
+    """where a convolution has groups, a tile and the rows of x that it loads are of 64 filters"""
+    return config.block_n == TILE_FILTERS and config.cluster == 1
+
+
+def _product(workload: FloatConv2d) -> FloatGemm:
+    return workload.product_of(Windows(workload, STEP_K).width)
+
+
+def _rules(workload: FloatConv2d) -> tuple[Rule, ...]:
+    return (groups_have_tiles_of_their_own,) if workload.groups > 1 else ()
 
 
 def space(workload: FloatConv2d, target: Target) -> Space[MixedConfig]:
     """Legal tiles and pipelines of the product over patches."""
-    return space_of_product(_product(workload), target, workload.bytes)
+    return space_of_product(_product(workload), target, workload.bytes, _rules(workload))
 
 
 def default(workload: FloatConv2d, target: Target) -> MixedConfig:
     """The configuration of the product with the least estimated time."""
-    return default_product(_product(workload), target, workload.bytes)
+    return default_product(_product(workload), target, workload.bytes, _rules(workload))
 
 
 def estimate(workload: FloatConv2d, config: MixedConfig, target: Target) -> float:
@@ -77,8 +100,7 @@ def pack(
     workload: FloatConv2d, config: MixedConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """Tiles of filters, whose taps have whole steps of channels, then the bias if there is one."""
-    channels = -workload.c % STEP_K
-    weight = np.pad(np.asarray(constants["weight"]), [(0, 0), (0, 0), (0, 0), (0, channels)])
+    weight = Windows(workload, STEP_K).spread(np.asarray(constants["weight"]))
     flat: Mapping[str, Any] = {**constants, "weight": weight.reshape(workload.k, -1)}
     return pack_plan(_plan(workload, config), flat)
 

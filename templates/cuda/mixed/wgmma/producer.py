@@ -19,9 +19,7 @@ def produce(plan, smem, cursor, x_map, weight, place, piece, start):
             first = T.meta_var(plan.first_row(place.rank))
             at = T.meta_var(stage * plan.config.steps + step)
             coordinates = T.meta_var(
-                plan.rows.coordinates(
-                    at, place.m * plan.config.block_m + first, place.product, plan.step_k
-                )
+                plan.rows.coordinates(at, place.m * plan.config.block_m + first, place, plan.step_k)
             )
             T.evaluate(
                 tma_load(

@@ -19,6 +19,7 @@ from autoq.templates.cuda.device.memory.tma import (
     tiled_map,
 )
 from autoq.templates.cuda.mixed.wgmma.config import STEP_BYTES, MixedConfig
+from autoq.templates.cuda.mixed.wgmma.windows import Windows
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 
@@ -41,8 +42,8 @@ class Rows(Protocol):
         """Arguments of the map: boxes of a step and the rows that a block loads."""
         ...
 
-    def coordinates(self, step: Any, row: Any, product: Any, step_k: int) -> tuple[Any, ...]:
-        """Where a box that begins at a row and a step of k lies in the map."""
+    def coordinates(self, step: Any, row: Any, place: Any, step_k: int) -> tuple[Any, ...]:
+        """Where a box that begins at a row and a step of k of a tile's place lies in the map."""
         ...
 
     def offsets(self, step: Any) -> tuple[Any, ...]:
@@ -68,8 +69,8 @@ class MatrixRows:
             box, dims, strides = [*box, 1], [*dims, work.batch], [*strides, work.k * work.m]
         return tiled_map(work.in_dtype, dims, strides, box, swizzle_mode(STEP_BYTES))
 
-    def coordinates(self, step: Any, row: Any, product: Any, step_k: int) -> tuple[Any, ...]:
-        return (step * step_k, row, product)[: self.rank]
+    def coordinates(self, step: Any, row: Any, place: Any, step_k: int) -> tuple[Any, ...]:
+        return (step * step_k, row, place.product)[: self.rank]
 
     def offsets(self, step: Any) -> tuple[Any, ...]:
         return ()
@@ -87,8 +88,8 @@ class SharedRows:
     def map(self, config: MixedConfig, step_k: int) -> list[int]:
         return self._matrix.map(config, step_k)
 
-    def coordinates(self, step: Any, row: Any, product: Any, step_k: int) -> tuple[Any, ...]:
-        return self._matrix.coordinates(step, row, 0, step_k)
+    def coordinates(self, step: Any, row: Any, place: Any, step_k: int) -> tuple[Any, ...]:
+        return self._matrix.coordinates(step, row, place, step_k)
 
     def offsets(self, step: Any) -> tuple[Any, ...]:
         return ()
@@ -97,8 +98,8 @@ class SharedRows:
 class PatchRows:
     """Patches of images, a row for each output pixel: whole steps of channels, tap by tap.
 
-    Channels behind the last are 0, and so are the steps behind the last tap, which TMA fills with
-    what lies outside the image.
+    Of several groups a tile has a window of channels. Channels behind the image's last are 0; the
+    weights of other channels that a filter does not read are, and those behind the last tap.
     """
 
     encode, rank, instruction = ENCODE_IM2COL, 4, LOAD_IM2COL_4D
@@ -106,7 +107,7 @@ class PatchRows:
     def __init__(self, conv: FloatConv2d, step_k: int) -> None:
         self.conv, self.moved = conv, conv.bytes
         self.shape, self.y_shape = conv.inputs[0].shape, conv.y_shape
-        self.chunks = -(-conv.c // step_k)
+        self.windows = Windows(conv, step_k)
 
     def map(self, config: MixedConfig, step_k: int) -> list[int]:
         conv = self.conv
@@ -117,12 +118,12 @@ class PatchRows:
 
     def _tap(self, step: Any) -> Any:
         """The tap of a step; the last one for those behind it."""
-        return T.min(step // self.chunks, self.conv.r * self.conv.s - 1)
+        return T.min(step // self.windows.steps, self.conv.r * self.conv.s - 1)
 
-    def coordinates(self, step: Any, row: Any, product: Any, step_k: int) -> tuple[Any, ...]:
+    def coordinates(self, step: Any, row: Any, place: Any, step_k: int) -> tuple[Any, ...]:
         conv = self.conv
         return (
-            (step - self._tap(step) * self.chunks) * step_k,
+            self.windows.first(place.n) + (step - self._tap(step) * self.windows.steps) * step_k,
             row % conv.q * conv.stride[1] - conv.padding[1],
             row // conv.q % conv.p * conv.stride[0] - conv.padding[0],
             row // (conv.p * conv.q),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from autoq.search.space import Space
 from autoq.templates.cuda.mixed.conversion import GroupScale
@@ -25,8 +25,16 @@ WIDTHS = (
 """Rows of x of a tile; 216 and 232 are there because they divide some products evenly."""
 
 
-def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Space[MixedConfig]:
-    """Legal tiles and pipelines; moved: bytes through memory, the workload's own by default."""
+Rule = Callable[[MixedConfig], bool]
+
+
+def space(
+    workload: FloatGemm, target: Target, moved: int | None = None, own: Sequence[Rule] = ()
+) -> Space[MixedConfig]:
+    """Legal tiles and pipelines; moved: bytes through memory, the workload's own by default.
+
+    own: rules that an operator adds, which come first.
+    """
     knobs = {
         "block_m": WIDTHS,
         "consumers": (1, 2, 3, 4),
@@ -45,13 +53,13 @@ def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Spac
         "teams": (1, 2),
     }
     # The other rules rest on the first two.
-    rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
+    rules = [*own, *_tile_rules(workload), *_resource_rules(workload, target)]
     return Space(
         MixedConfig, knobs, rules, lambda config: features(workload, config, target, moved)
     )
 
 
-def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
+def _tile_rules(workload: FloatGemm) -> list[Rule]:
     def teams_divide_consumers(config: MixedConfig) -> bool:
         """teams divide consumers, which then share no reduction"""
         whole = config.consumers % config.teams == 0
@@ -107,7 +115,7 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
     ]
 
 
-def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[MixedConfig], bool]]:
+def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
     def registers_fit(config: MixedConfig) -> bool:
         """accumulators, those of a group's sum and two stages of A fit a consumer's registers"""
         sums = config.accumulators if config.group_scale is GroupScale.SUM else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from gpu_kernels import assert_right, hopper_target, sampled
 from ptx.kernels import assert_right_emulated
@@ -12,6 +13,7 @@ from with_nvcc import needs_nvcc
 from autoq.errors import InputError
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.float_conv2d_wgmma import TEMPLATE
+from autoq.templates.cuda.mixed.wgmma.windows import Windows
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.target import parse_target
 
@@ -23,7 +25,17 @@ UNEVEN = FloatConv2d(
     2, 9, 8, 72, 104, 2, 3, (2, 1), (1, 0, 1, 1), (1, 2), bias=True, activation="relu",
     residual=True, residual_first=True,
 )  # fmt: skip
+GROUPED = MixedConfig(
+    block_m=16, consumers=2, k_groups=2, row_blocks=1, steps=1, stages=4, cluster=1, group_m=4
+)  # fmt: skip
+GROUPS = [
+    replace(UNEVEN, c=64, k=128, groups=8),  # 8 channels to 16 filters: half a step
+    FloatConv2d(1, 7, 9, 144, 144, 3, 3, padding=(1, 1, 1, 1), groups=3, bias=True),  # across tiles
+    FloatConv2d(2, 6, 5, 384, 96, 1, 2, groups=2, in_dtype="bfloat16", out_dtype="float32"),
+    FloatConv2d(1, 8, 8, 40, 80, 3, 3, (2, 2), (1, 1, 1, 1), groups=10),  # 4 to 8
+]
 CASES = [
+    *GROUPS,
     UNEVEN,
     replace(UNEVEN, in_dtype="bfloat16", out_dtype="float32", residual_first=False),
     FloatConv2d(2, 28, 28, 128, 128, 3, 3, padding=(1, 1, 1, 1), bias=True, activation="silu"),
@@ -39,6 +51,38 @@ def test_every_element_is_right_on_the_emulator() -> None:
     assert TEMPLATE.matches(UNEVEN, TARGET)
     assert TEMPLATE.space(UNEVEN, TARGET).rejection(CONFIG) is None
     assert_right_emulated(TEMPLATE, UNEVEN, CONFIG, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("workload", GROUPS, ids=str)
+def test_tiles_multiply_the_channels_of_their_groups(workload: FloatConv2d) -> None:
+    assert TEMPLATE.matches(workload, TARGET)
+    assert TEMPLATE.space(workload, TARGET).rejection(GROUPED) is None
+    assert_right_emulated(TEMPLATE, workload, GROUPED, TARGET)
+
+
+def test_groups_share_no_rows_of_x_among_tiles_of_other_channels() -> None:
+    space = TEMPLATE.space(GROUPS[0], TARGET)
+    for change in ({"cluster": 2}, {"row_blocks": 2}, {"k_groups": 1}):
+        assert "groups_have_tiles" in (space.rejection(replace(GROUPED, **change)) or "")
+    assert TEMPLATE.default(GROUPS[0], TARGET).block_n == 64
+
+
+def test_groups_of_few_channels_are_left_to_other_templates() -> None:
+    assert not TEMPLATE.matches(replace(GROUPS[0], groups=32), TARGET)
+
+
+@pytest.mark.parametrize("workload", GROUPS, ids=str)
+def test_windows_hold_what_filters_read(workload: FloatConv2d) -> None:
+    weight = np.arange(1, 1 + np.prod(workload.weight_shape)).reshape(workload.weight_shape)
+    windows = Windows(workload, 64)
+    spread = windows.spread(weight)
+    assert spread.shape == (*workload.weight_shape[:3], windows.width)
+    filters, channels = workload.k // workload.groups, workload.c // workload.groups
+    for one in range(workload.k):
+        first = one // filters * channels - windows.first(one // 64)
+        assert np.array_equal(spread[one, ..., first : first + channels], weight[one])
+    assert (spread != 0).sum() == weight.size
 
 
 @pytest.mark.gpu
