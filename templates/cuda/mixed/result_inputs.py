@@ -25,11 +25,11 @@ class ResultInputs:
         self.work, self.value = work, value
         self.x_scale, self.residual = x_scale, residual
 
-    def operands(self, sums, constants, product, row, columns):
+    def operands(self, sums, constants, product, columns, added):
         """What `Finishing.one` takes of a sum, or `Finishing.pair` of two.
 
         sums: of a weight row of a product of the batch with some rows of x, which are the columns
-        of D; constants: the row's scale and bias.
+        of D; constants: the row's scale and bias; added: to each, of the residual if there is one.
         """
         work = self.work
         if work.x_scale:
@@ -40,9 +40,13 @@ class ResultInputs:
                 )
                 for total, column in zip(sums, columns, strict=True)
             ]
-        if not work.residual:
-            return [*sums, *constants]
-        return [*sums, *constants, *(self.residual_at(product, row, column) for column in columns)]
+        return [*sums, *constants, *added]
+
+    def residuals(self, product, row, columns):
+        """What is added to the results of a weight row and rows of x, read from memory."""
+        if not self.work.residual:
+            return []
+        return [self.residual_at(product, row, column) for column in columns]
 
     def residual_at(self, product, row, column):
         """What is added to the result of a weight row and a row of x."""

@@ -52,12 +52,14 @@ class SyncResults:
         """A result, or two as a word; pair: which of the two sums."""
         plan, row = self.plan, 2 * tile + half
         at = self.at(tile, column, half)
+        weight_row = self.place.n * plan.config.block_n + self.row(tile, half)
+        columns = [self.place.m * plan.config.block_m + self.x_row(column) + e for e in pair]
         operands = self.inputs.operands(
             [self.sums[at + e] for e in pair],
             (self.scale[row], self.bias[row]),
             self.place.product,
-            self.place.n * plan.config.block_n + self.row(tile, half),
-            [self.place.m * plan.config.block_m + self.x_row(column) + e for e in pair],
+            columns,
+            self.inputs.residuals(self.place.product, weight_row, columns),
         )
         return T.cuda.func_call(
             function.name, *operands, source_code=function.source,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
-from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.widening import Widening
 
@@ -131,13 +130,8 @@ class MixedConfig:
         return 128 * self.block_m
 
     @property
-    def barriers_bytes(self) -> int:
-        """Shared memory of the barriers of stages, of teams and of incoming sums."""
-        return self.barriers * BARRIER_BYTES
-
-    @property
     def barriers(self) -> int:
-        """How many they are."""
+        """Barriers of stages, of teams and of incoming sums."""
         return 2 * self.all_stages + self.team_barriers + self.row_team * self.split_cluster
 
     @property

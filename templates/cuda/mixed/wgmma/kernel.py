@@ -43,6 +43,7 @@ from autoq.templates.cuda.mixed.wgmma.consumer import (
 from autoq.templates.cuda.mixed.wgmma.groups import main_loop_of_groups
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.producer import produce
+from autoq.templates.cuda.mixed.wgmma.residuals import Residuals
 from autoq.templates.cuda.mixed.wgmma.store import TileResults, TileStore
 from autoq.templates.cuda.mixed.wgmma.teams import TeamStart
 from autoq.templates.program import Workspace
@@ -78,7 +79,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)
         y = T.match_buffer(y_ptr, plan.rows.y_shape, work.out_dtype, align=16)
         inputs = T.meta_var(
-            result_inputs(work, plan.rows.y_shape, finishing.value, x_scale_ptr, residual_ptr)
+            result_inputs(work, plan.rows.y_shape, finishing.value, x_scale_ptr, None)
         )
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(
@@ -105,6 +106,15 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             )  # fmt: skip
         else:
             third_map = T.meta_var(y_map)
+        if residual_ptr is not None:
+            residual = T.match_buffer(residual_ptr, plan.rows.y_shape, work.out_dtype, align=16)
+            residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(
+                ENCODE_TILED, residual_map, work.out_dtype, plan.y_rank, residual.data,
+                *plan.staging.map(),
+            )  # fmt: skip
+        else:
+            residual_map = T.meta_var(y_map)
         y_maps = T.meta_var([y_map, second_map, third_map][: plan.ys])
 
         T.device_entry()
@@ -125,7 +135,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         lane = T.lane_id([32])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
-            (config.barriers,), "uint64", data=smem.data,
+            (plan.barriers,), "uint64", data=smem.data,
             byte_offset=plan.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
         words = T.decl_buffer(
@@ -134,6 +144,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         ring = T.meta_var(Ring(barriers, 0, config.all_stages))
         loader = T.meta_var(plan.team(warp))
         start = T.meta_var(TeamStart(plan, barriers, loader, cta))
+        residuals = T.meta_var(Residuals(plan, smem, barriers, residual_map))
         if config.split_cluster:
             cluster_parts = T.meta_var(ClusterParts(plan, smem, barriers, part))
         if config.k_groups > 1:
@@ -147,6 +158,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 T.evaluate(prefetch_map(x_map))
                 ring.initialise(4 * config.row_team * config.cluster)
                 start.initialise()
+                residuals.initialise()
                 if config.split_cluster:
                     cluster_parts.initialise()
                 fence_barriers()
@@ -211,7 +223,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
             store = T.meta_var(
-                TileStore(finishing, (smem, words), y_maps, inputs, scales, packed, turn)
+                TileStore(finishing, (smem, words), y_maps, inputs, residuals, scales, packed, turn)
             )
             if config.split_cluster:
                 wait_for_cluster()
@@ -225,6 +237,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             while walk.more:
                 m, n = plan.tile(walk.tile, rank)
                 place = T.meta_var(ProductPlace(m, n, rank, plan.product(walk.tile)))
+                results = T.meta_var(TileResults(plan, accumulator, place, thread))
+                store.begin(results, k_group == 0)
                 load_rows(plan, constants, scales, rows, place, thread)
                 if plan.groups is not None:
                     main_loop_of_groups(
@@ -238,13 +252,13 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                     if config.split_cluster:
                         cluster_parts.settle(accumulator, thread)
                         if cluster_parts.finishes(consumer):
-                            store.store(TileResults(plan, accumulator, place, thread))
+                            store.store(results)
                     elif config.splits:
                         sums_of_parts.settle(accumulator, walk)
                         if walk.ends_tile:
-                            store.store(TileResults(plan, accumulator, place, thread))
+                            store.store(results)
                     else:
-                        store.store(TileResults(plan, accumulator, place, thread))
+                        store.store(results)
                 walk.advance()
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)

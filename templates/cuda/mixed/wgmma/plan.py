@@ -8,10 +8,12 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.memory.parts import TileParts
+from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.wgmma.config import STEP_BYTES, MixedConfig
 from autoq.templates.cuda.mixed.wgmma.groups import GroupStages
+from autoq.templates.cuda.mixed.wgmma.residuals import barrier_bytes
 from autoq.templates.cuda.mixed.wgmma.rows import MatrixRows, Rows
 from autoq.templates.cuda.mixed.wgmma.staging import Staging
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -73,7 +75,9 @@ class MixedPlan:
         self.store_bytes = max(2 * self.staging.bytes, config.incoming_bytes)
         self.exchange_offset = self.store_offset + config.storers * self.store_bytes
         self.barrier_offset = self.exchange_offset + config.exchange_bytes
-        self.smem_bytes = self.barrier_offset + config.barriers_bytes
+        own = barrier_bytes(config.storers) if workload.residual else 0
+        self.barriers = config.barriers + own // BARRIER_BYTES
+        self.smem_bytes = self.barrier_offset + self.barriers * BARRIER_BYTES
 
         # Without groups, what is taken from a row's weights is the same over all k.
         self.groups_scale_sums = workload.quantised and self.conversion.scales_sums
@@ -91,8 +95,11 @@ class MixedPlan:
 
     def store_at(self, consumer: Any) -> Any:
         """Byte offset of the staging buffers of a consumer, one of those that store."""
-        index = consumer // self.config.split_k if self.config.split_cluster else consumer
-        return self.store_offset + index * self.store_bytes
+        return self.store_offset + self.storer(consumer) * self.store_bytes
+
+    def storer(self, consumer: Any) -> Any:
+        """The number of a consumer among those of its block that store."""
+        return consumer // self.config.split_k if self.config.split_cluster else consumer
 
     def loads(self, warp: Any) -> Any:
         """Whether a warp of the first warpgroup loads operands, those of a team."""

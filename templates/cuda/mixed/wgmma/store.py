@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.tma import store_tiled
+from autoq.templates.cuda.mixed.wgmma.residuals import BUFFERS, of_pair, read_matrices
 
 
 @T.meta_class
@@ -21,22 +22,32 @@ class TileResults:
         own = self.thread.consumer * config.row_blocks + block
         return (self.place.n * config.blocks + own) * 64
 
+    @property
+    def items(self):
+        """Slices of all row blocks of a consumer."""
+        return self.plan.config.row_blocks * self.plan.staging.slices
+
+    def coordinates(self, box, block, slice_):
+        """Where a box of a slice of a row block lies in y."""
+        column = self.place.m * self.plan.config.block_m + self.plan.staging.first(slice_)
+        return self.plan.staging.coordinates(self.place, box, self.first_row(block), column)
+
 
 @T.meta_class
 class TileStore:
     """How a consumer stores its part of an output tile, through two staging buffers of its own.
 
     finishing: the epilogue's functions; shared: the block's memory, as bytes and as float32;
-    y_maps: the tensor map of y, or of the y of each product;
-    inputs: of results; scales: a thread's scales and biases, as `load_rows` fills them; packed:
-    four words of results; turn: which of the two buffers comes next.
+    y_maps: the tensor map of y, or of the y of each product; inputs: of results; residuals: on
+    their way; scales: a thread's scales and biases, as `load_rows` fills them; packed: four words
+    of results; turn: which of the two buffers comes next, and with a residual which phase of it.
     """
 
-    def __init__(self, finishing, shared, y_maps, inputs, scales, packed, turn):
+    def __init__(self, finishing, shared, y_maps, inputs, residuals, scales, packed, turn):
         self.finishing = finishing
         self.smem, self.words = shared
         self.y_maps = y_maps
-        self.inputs = inputs
+        self.inputs, self.residuals = inputs, residuals
         self.scales, self.packed, self.turn = scales, packed, turn
 
     def map_of(self, product):
@@ -46,10 +57,10 @@ class TileStore:
             found = T.if_then_else(product == number, T.address_of(y_map), found)
         return found
 
-    def results(self, of, spot):
+    def results(self, of, spot, added):
         """What follows the sums of a spot: operands of the epilogue's function, by value.
 
-        spot: (row block, group of eight columns, half, values of the pair).
+        spot: (row block, group of eight columns, half, values of the pair); added: to each.
         """
         block, group, half, values = spot
         at = block * of.plan.atom.d_registers + group * 4 + half * 2
@@ -59,22 +70,39 @@ class TileStore:
         ]
         sums = [of.accumulator[at + value] for value in values]
         constants = (self.scales[4 * block + half], self.scales[4 * block + 2 + half])
-        row = of.first_row(block) + of.thread.warp * 16 + of.thread.lane // 4 + 8 * half
-        return self.inputs.operands(sums, constants, of.place.product, row, columns)
+        return self.inputs.operands(sums, constants, of.place.product, columns, added)
+
+    def added_pair(self, of, index):
+        """What is added to the pair of results that a word will hold, which holds it so far."""
+        if not of.plan.workload.residual:
+            return []
+        halves = [of_pair(of.plan.workload.out_dtype, upper) for upper in range(2)]
+        return [
+            T.cuda.func_call(
+                half.name, self.packed[index], source_code=half.source, return_type="float32"
+            )
+            for half in halves
+        ]
 
     @T.inline
     def stage_pair(self, of, offset, block, group, within, count):
         """One or two groups of eight columns of a block of 64 weight rows, into a buffer."""
+        row = T.meta_var(of.plan.staging.place_matrix_row(of.thread, within, count))
+        if of.plan.workload.residual:
+            read = T.meta_var(read_matrices(2 * count, not of.plan.workload.weight_left))
+            T.cuda.func_call(
+                read.name, self.packed.ptr_to([0]), self.smem.ptr_to([offset + row]),
+                source_code=read.source,
+            )  # fmt: skip
         for j in T.unroll(count):
             for half in T.unroll(2):
                 spot = T.meta_var((block, group + j, half, (0, 1)))
                 self.packed[2 * j + half] = T.cuda.func_call(
                     self.finishing.pair.name,
-                    *self.results(of, spot),
+                    *self.results(of, spot, self.added_pair(of, 2 * j + half)),
                     source_code=self.finishing.pair.source,
                     return_type="uint32",
                 )
-        row = T.meta_var(of.plan.staging.place_matrix_row(of.thread, within, count))
         turn = T.meta_var("" if of.plan.workload.weight_left else ".trans")
         T.ptx[f"stmatrix.sync.aligned.m8n8.x{2 * count}{turn}.shared.b16"](
             self.smem.ptr_to([offset + row]),
@@ -90,9 +118,10 @@ class TileStore:
                     offset + of.plan.staging.place_float(of.thread, within, half, value)
                 )
                 spot = T.meta_var((block, group, half, (value,)))
+                added = T.meta_var([self.words[at // 4]] if of.plan.workload.residual else [])
                 self.words[at // 4] = T.cuda.func_call(
                     self.finishing.one.name,
-                    *self.results(of, spot),
+                    *self.results(of, spot, added),
                     source_code=self.finishing.one.source,
                     return_type="float32",
                 )
@@ -113,30 +142,55 @@ class TileStore:
                 self.stage_pair(of, offset, block, first + last, last, 1)
 
     @T.inline
+    def begin(self, of, storing):
+        """A consumer, one of those `storing`, before the products of a tile.
+
+        Where no sums of other blocks come to its staging buffers, its residual does now.
+        """
+        if of.plan.workload.residual & (not of.plan.config.splits):  # noqa: SIM102
+            if storing:
+                self.residuals.begin(of, self.turn[0])
+
+    @T.inline
     def store(self, of):
         """A consumer's part of the tile."""
+        if of.plan.workload.residual & of.plan.config.splits:
+            # Sums of other blocks lay in the buffers.
+            T.ptx.fence.proxy.async_.shared__cta()
+            T.cuda.warpgroup_sync(2 + of.thread.own)
+            self.residuals.begin(of, self.turn[0])
         for block in T.unroll(of.plan.config.row_blocks):
             for slice_ in T.unroll(of.plan.staging.slices):
-                if of.thread.first:
-                    T.ptx.cp.async_.bulk.wait_group.read(1)
-                T.cuda.warpgroup_sync(2 + of.thread.own)
+                item = T.meta_var(block * of.plan.staging.slices + slice_)
+                if of.plan.workload.residual:
+                    self.residuals.wait(of.thread.own, self.turn[0])
+                else:
+                    if of.thread.first:
+                        T.ptx.cp.async_.bulk.wait_group.read(1)
+                    T.cuda.warpgroup_sync(2 + of.thread.own)
+                buffer = T.meta_var(
+                    self.turn[0] % BUFFERS if of.plan.workload.residual else self.turn[0]
+                )
                 offset = T.meta_var(
-                    of.plan.store_at(of.thread.own) + self.turn[0] * of.plan.staging.bytes
+                    of.plan.store_at(of.thread.own) + buffer * of.plan.staging.bytes
                 )
                 self.stage_slice(of, offset, block, slice_)
                 T.ptx.fence.proxy.async_.shared__cta()
                 T.cuda.warpgroup_sync(2 + of.thread.own)
                 if of.thread.first:
                     for box in T.unroll(of.plan.staging.boxes):
-                        self.store_box(of, offset, box, of.first_row(block), slice_)
+                        self.store_box(of, offset, box, block, slice_)
                     T.ptx.cp.async_.bulk.commit_group()
-                self.turn[0] = 1 - self.turn[0]
+                    self.residuals.go_on(of, item, self.turn[0])
+                if of.plan.workload.residual:
+                    self.turn[0] = (self.turn[0] + 1) % (2 * BUFFERS)
+                else:
+                    self.turn[0] = 1 - self.turn[0]
 
     @T.inline
-    def store_box(self, of, offset, box, row, slice_):
-        """One thread: a box of a staging buffer to y; row: the first weight row of the buffer."""
-        column = T.meta_var(of.place.m * of.plan.config.block_m + of.plan.staging.first(slice_))
-        at = T.meta_var(of.plan.staging.coordinates(of.place, box, row, column))
+    def store_box(self, of, offset, box, block, slice_):
+        """One thread: a box of a staging buffer to y."""
+        at = T.meta_var(of.coordinates(box, block, slice_))
         T.ptx[store_tiled(of.plan.y_rank)](
             self.map_of(of.place.product), *at,
             self.smem.ptr_to([offset + box * of.plan.staging.box_bytes]),

@@ -53,6 +53,19 @@ CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
     (FloatGemm(60, 56, 208, E4M3, E4M3, x_scale=True, residual=True, batch=2), {}, 132),
     (FloatGemm(52, 70, 208, E4M3, E4M3, "float32", bias=True, activation="relu", residual=True,
                weight_left=True), {}, 132),
+    # Residuals: several slices and row blocks, tiles in turn, groups, teams, and divided sums.
+    (FloatGemm(216, 232, 136, weight_dtype="float16", residual=True, bias=True),
+     {"block_m": 144, "row_blocks": 2, "consumers": 2, "stages": 3}, 1),
+    (FloatGemm(200, 136, 136, "bfloat16", "bfloat16", "float32", residual=True),
+     {"block_m": 64}, 2),
+    (FloatGemm(100, 296, 400, residual=True, residual_first=True, activation="relu"),
+     {"consumers": 2, "teams": 2}, 2),
+    (FloatGemm(136, 72, 304, "bfloat16", "int8", "bfloat16", residual=True, weight_left=True),
+     {"consumers": 2, "k_groups": 2, "block_m": 80}, 1),
+    (FloatGemm(72, 264, 600, residual=True), {"stream_k": True}, 4),
+    (FloatGemm(72, 200, 600, residual=True), {"split_k": 3}, 132),
+    (FloatGemm(144, 200, 600, residual=True, out_dtype="float32"),
+     {"split_k": 2, "split_cluster": True, "consumers": 2, "block_m": 144}, 132),
 ]  # fmt: skip
 
 
