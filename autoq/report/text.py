@@ -52,6 +52,11 @@ def counts(reasons: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in ranked if count) or "none"
 
 
+def several(count: int, noun: str) -> str:
+    """A count with what it counts: "1 trial", "2 trials"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[object]], left: Sequence[str]) -> str:
     """Rows under a header; the columns named in `left` are aligned left, the others right."""
     cells = [[str(cell) for cell in row] for row in rows]
