@@ -5,7 +5,8 @@ that `--knobs` names, and beside cuBLASLt's dense product and what else `pruned_
 output element is compared with the reference. Times are medians over replays of a CUDA graph, of
 the whole and of its first stage. `--prepare` compiles kernels, packs weights and computes
 references into `--cache`, which needs no GPU. Rows of cases that are measured replace those of the
-output file; each row has a date and a commit.
+output file; each row has a date and a commit. `--networks` measures the layers of
+`pruned_networks.py` in place of 4096 cubed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.pruned_cases import PrunedCase, cases
+from cases.pruned_networks import NETWORKS, network_cases
 from checkout import commit
 from pruned_products.kernels import Candidate, Prepared, prepare, prepared
 from pruned_products.peers import PEERS, peer_times
@@ -72,6 +74,7 @@ def timed(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
+    parser.add_argument("--networks", help="their layers instead: parts of names, comma-separated")
     parser.add_argument("--knobs", action="append", default=[], help="name=value, spaces between")
     parser.add_argument("--peers", default=",".join(PEERS), help=", ".join(PEERS))
     parser.add_argument("--prepare", action="store_true")
@@ -81,7 +84,13 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     parts = options.cases.split(",")
-    chosen = [case for case in cases() if any(part in case.name for part in parts)]
+    of_networks = [
+        network
+        for network in NETWORKS
+        if any(part in network for part in (options.networks or "").split(","))
+    ]
+    known = cases() if options.networks is None else network_cases(of_networks)
+    chosen = [case for case in known if any(part in case.name for part in parts)]
     knobs = [tuple(text.split()) for text in options.knobs or [""]]
     if options.prepare:
         context = get_context("spawn")

@@ -22,6 +22,7 @@ from autoq.templates.sparse.sparsity import (
     TILE_WISE,
     TILES_AND_ELEMENTS,
     TWO_FOUR,
+    VECTORS,
     Sparsity,
 )
 from autoq.templates.workload import Workload
@@ -29,7 +30,10 @@ from autoq.templates.workload import Workload
 TWO_OF_FOUR = Pattern.make("vw", 4)
 _CLASSES = {
     "ew": ELEMENTS, "tw": TILE_WISE, "bw": TILE_WISE, "tew": TILES_AND_ELEMENTS, "vw": TWO_FOUR,
+    "tvw": TILE_WISE,
 }  # fmt: skip
+_LEAST_TILE = 64
+"""Extent of a block that is a tile; smaller ones are vectors of so many outputs."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ class PrunedCase:
     def workload(self, constants: dict[str, Any]) -> Workload:
         """The product that knows the class of its weight: of float32 there are single values."""
         of = ELEMENTS if self.dense.in_dtype == "float32" else _CLASSES[self.pattern.kind]
+        if self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
+            of = VECTORS
         granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
         knowing = self.dense.with_sparsity(Sparsity.of(of, constants["weight"], granularity))
         assert knowing is not None

@@ -1,0 +1,66 @@
+"""Layers of pruned networks: their sizes, and how measured times add up to a network's."""
+
+from __future__ import annotations
+
+import pytest
+from cases.pruned_networks import NETWORKS, network_cases
+from pruned_products.networks_plot import speedups
+
+NMT = "NMT, a step of 128 sentences"
+
+
+@pytest.mark.parametrize(
+    "network, layers, multiplications",
+    [
+        ("VGG-16, 1 image", 15, 15.38e9),
+        ("ResNet-18, 8 images", 20, 13.57e9),
+        ("ResNet-50, 8 images", 53, 31.77e9),
+        ("BERT, 1024 tokens", 72, 86.97e9),
+    ],
+)
+def test_networks_have_their_known_sizes(network, layers, multiplications):
+    products = NETWORKS[network]
+    assert products.total() == layers
+    found = sum(count * m * n * k for (m, n, k), count in products.items())
+    assert found == pytest.approx(multiplications, rel=1e-3)
+
+
+def test_cases_are_distinct_and_of_both_types():
+    cases = network_cases([NMT])
+    assert len({case.name for case in cases}) == len(cases) == 2 * 6 * len(NETWORKS[NMT])
+    assert {case.dense.in_dtype for case in cases} == {"int8", "float16"}
+
+
+def rows(dense: float, pruned: float) -> list[dict]:
+    made = []
+    for case in network_cases([NMT]):
+        for row in ({"peer": "cublaslt", "us": dense}, {"template": "t", "us": pruned}):
+            made.append({"case": case.name, **row})
+    return made
+
+
+def test_times_add_up_over_layers_and_dense_ones_are_chosen_where_faster():
+    found = speedups(rows(6.0, 3.0), "int8", NMT)
+    assert len(found) == 12 and set(found.values()) == {2.0}
+    slower = speedups(rows(6.0, 12.0), "float16", NMT)
+    assert slower["tw-128 0.75"] == 0.5 and slower["tw-128 0.75, chosen"] == 1.0
+
+
+def test_the_fastest_right_row_counts():
+    case = network_cases([NMT])[0].name
+    more = [
+        {"case": case, "template": "t", "us": 1.0, "failure": "wrong"},
+        {"case": case, "template": "t", "us": 2.0},
+    ]
+    count = next(iter(NETWORKS[NMT].values()))
+    total = NETWORKS[NMT].total()
+    found = speedups([*rows(6.0, 3.0), *more], "int8", NMT)
+    expected = 6.0 * total / (3.0 * (total - count) + 2.0 * count)
+    assert found["tw-128 0.5"] == pytest.approx(expected)
+
+
+def test_patterns_with_a_layer_that_was_not_measured_are_left_out():
+    missing = network_cases([NMT])[0].name
+    left = [row for row in rows(6.0, 3.0) if row["case"] != missing]
+    assert "tw-128 0.5" not in speedups(left, "int8", NMT)
+    assert "tw-128 0.75" in speedups(left, "int8", NMT)
