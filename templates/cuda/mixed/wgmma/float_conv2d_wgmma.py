@@ -34,12 +34,13 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
-_LEAST_CHANNELS = 4
-"""Channels of a group: with fewer nearly all of a tile's products are with zeros."""
+_LEAST_CHANNELS = 8
+"""Channels of a group: with four, 15 of 16 products of a tile are with zeros, and CUDA cores are
+faster (10.1 us against 13.0 for 8 x 56x56x128 in groups of 4 on an H100)."""
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """One group, or several of 4 channels and more, pixels of whole 16 bytes, what im2col maps can
+    """One group, or several of 8 channels and more, pixels of whole 16 bytes, what im2col maps can
     reach, 32-bit places."""
     if not (isinstance(workload, FloatConv2d) and target.has_wgmma):
         return False

@@ -53,7 +53,7 @@ def test_every_element_is_right_on_the_emulator(workload: FloatConv2d) -> None:
 def test_every_element_is_right(workload: FloatConv2d) -> None:
     target = gpu_target()
     configs = [TEMPLATE.default(workload, target), *sampled(TEMPLATE, workload, target, 11, 3)]
-    assert_right(TEMPLATE, workload, [(config, target) for config in configs])
+    assert_right(TEMPLATE, workload, [(config, target) for config in configs], target)
 
 
 @pytest.mark.parametrize("workload", SMALL, ids=str)
