@@ -7,6 +7,7 @@ import math
 from autoq.templates.cuda.device.launch.walk import shared_tiles
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
+from autoq.templates.cuda.mixed.wgmma.residuals import BUFFERS
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
@@ -34,6 +35,8 @@ _TWO_BLOCKS = 1.065
 _HANDOVER_CYCLES = 2000.0
 # The same where both are blocks of a cluster.
 _CLUSTER_CYCLES = 800.0
+# From a slice's store to the arrival of the residual of the one behind the next, a guess.
+_RESIDUAL_CYCLES = 1500.0
 
 
 def estimate(
@@ -46,7 +49,7 @@ def estimate(
     """
     plan = MixedPlan(workload, config)
     step = step_cycles(plan, target)
-    a_tile = 10 * config.block_m + 1500
+    a_tile = 10 * config.block_m + 1500 + _residual_cycles(plan)
     clusters, grid = plan.clusters(target), plan.grid(target)
     part = 4 * config.block_m * config.block_n / _NOMINAL_BYTES_A_CYCLE
     if config.stream_k:
@@ -66,6 +69,14 @@ def estimate(
             cycles += config.split_k * part + _HANDOVER_CYCLES
     memory = (moved or workload.bytes) / target.memory_rate * target.clock_hz
     return max(cycles, memory) / target.clock_hz
+
+
+def _residual_cycles(plan: MixedPlan) -> float:
+    """Cycles of a tile in which a consumer waits for slices of the residual."""
+    if not plan.workload.residual:
+        return 0.0
+    late = plan.config.row_blocks * plan.staging.slices - BUFFERS
+    return _RESIDUAL_CYCLES * max(late, 0)
 
 
 def step_cycles(plan: MixedPlan, target: Target) -> float:
