@@ -55,11 +55,11 @@ def byte_softmax(dtype: str, rank: int, primitives: Sequence[Primitive]) -> RowF
     first, softmax, last = primitives
     if softmax["axis"] % rank != rank - 1:
         return None
-    factor = np.float32(first["scale"] * math.log2(math.e))
+    factor = float(np.float32(first["scale"] * math.log2(math.e)))
     scale = np.float32(last["scale"])
     if not (256 * factor <= _MOST_EXPONENT and _LEAST_SCALE <= scale <= 1 and last["low"] <= 0):
         return None
-    offset = float_literal(-(_BIAS[dtype] + first["zero_point"]) * float(factor))
+    offset = float_literal(-(_BIAS[dtype] + first["zero_point"]) * factor)
     exponent = f"__fmaf_rn({{0}}, {float_literal(factor)}, {offset})"
     rounded = f"__fmaf_rn({{0}}, {{1}}, {float_literal(ROUNDS)})"
     if round(1.0001 / float(scale)) > last["high"]:
