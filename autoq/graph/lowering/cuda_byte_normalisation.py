@@ -81,7 +81,7 @@ class _Parts:
     def of(cls, arrays: RowArrays, primitives: Sequence[Primitive]) -> _Parts | None:
         """Those of `quantise((x - mean) / sqrt(mean((x - mean)^2) + epsilon) * factor + offset)`.
 
-        x is dequantised bytes; factor and offset are constants of columns.
+        x is dequantised bytes of several rows; factor and offset are constants of columns.
         """
         search = _Search(arrays, primitives)
         try:
@@ -122,6 +122,7 @@ class _Search:
             x < self.count
             and self.arrays.operands[x].dtype in ("int8", "uint8")
             and tuple(self.arrays.operands[x].shape) == tuple(self.arrays.shape)
+            and self.arrays.varies(x)
         )
         whole = len(self.used) == len(self.primitives)
         if not (

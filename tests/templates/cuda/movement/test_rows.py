@@ -53,6 +53,7 @@ SMALL = {
     "norm of 96 bytes": byte_norm(3, 5, 96),
     "norm of 37 bytes with a large epsilon": byte_norm(2, 37, epsilon=0.4, dtype="int8"),
     "norm of bytes of a row longer than a warp's": byte_norm(3, 1280),
+    "norm of one row of bytes": byte_norm(1, 1, 96),
     "norm of 33 with constants": norm(2, 3, 33, quantised=False, constant=True),
 }
 LARGE = {
