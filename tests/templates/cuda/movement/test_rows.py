@@ -47,6 +47,7 @@ SMALL = {
     "mean of two axes": mean((2, 5, 7, 9), (2, 3)),
     "most of odd rows": most(3, 37),
     "softmax of one row": softmax(1, 40),
+    "softmax of one row of bytes": quantised_softmax(1, 40),
     "mean of one row": mean((1, 5, 7), (1, 2)),
     "mean of odd rows": mean((3, 37), (1,)),
     "norm of 96": norm(2, 5, 96),
