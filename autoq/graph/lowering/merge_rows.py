@@ -18,6 +18,8 @@ from autoq.graph.shapes import broadcast
 from autoq.templates.target import Target
 
 _WRITTEN = ("elementwise", "rows")
+_MOVING = ("Transpose", "Concat")
+"""Operations of such kernels whose results lie elsewhere than what they are computed of."""
 
 
 def merge_rows(graph: Graph, target: Target) -> None:
@@ -85,8 +87,8 @@ def _of_elements(primitive: Primitive) -> bool:
 
 
 def _whole(node: Fusion) -> tuple[int, ...] | None:
-    """The shape over which a fusion of rows or elements computes; None where it turns an input."""
-    if any(primitive.op == "Transpose" for primitive in node.primitives):
+    """The shape over which a fusion of rows or elements computes; None where it moves an input."""
+    if any(primitive.op in _MOVING for primitive in node.primitives):
         return None
     return broadcast([*node.input_shapes, *(array.shape for array in node.constants)])
 

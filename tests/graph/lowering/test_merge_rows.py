@@ -32,6 +32,8 @@ CASES = {
     "turned square": ([node("Tanh", "q", "h"), node("Transpose", "h", "t", perm=[0, 2, 1]),
                        node("Reshape", "t v", "r"), node("Softmax", "r", "y", axis=-1)], ("y",),
                       [["Tanh"], ["Transpose"], ["Softmax"]]),
+    "joined in front": ([node("Mul", "x g", "a"), node("Concat", "a w", "j", axis=2),
+                         node("Softmax", "j", "y", axis=-1)], ("y",), None),
 }  # fmt: skip
 
 
@@ -44,6 +46,7 @@ def test_fronts_join_where_rows_hold_them(name, target):
         "x": ((2, 3, 5, 24), "float32"),
         "s": ((1, 3, 1, 24), "float32"),
         "q": ((6, 24, 24), "float32"),
+        "w": ((2, 3, 4, 24), "float32"),
     }
     used = {i for item in nodes for i in item.input}
     made = model(nodes, {n: v for n, v in inputs.items() if n in used},
@@ -54,7 +57,10 @@ def test_fronts_join_where_rows_hold_them(name, target):
     for result, value in run_in_memory(made, feeds).items():
         np.testing.assert_allclose(found[result], value, rtol=1e-4, atol=1e-5)
     fusions = [item for item in graph.nodes if isinstance(item, Fusion)]
-    assert [[p.op for p in item.primitives] for item in fusions] == expected
+    if expected is None:  # what a target's kernels hold of a Concat differs
+        assert fusions[-1].primitives[-1].op == "Softmax" and len(fusions) > 1
+    else:
+        assert [[p.op for p in item.primitives] for item in fusions] == expected
     known = {*graph.inputs}
     for item in graph.nodes:
         assert known.issuperset(item.inputs)
