@@ -49,8 +49,7 @@ def compile_ahead(
 
     def write(return_when: str) -> None:
         done, _ = wait(under_way, return_when=return_when)
-        ended = [(future, under_way.pop(future)) for future in done]
-        found = [_compiled(*one, templates) for one in ended if not one[0].cancelled()]
+        found = [_compiled(future, under_way.pop(future), templates) for future in done]
         writer.add(found)
         counts["compiled"] += len(found)
         counts["failed"] += sum(kernel is None for _, kernel in found)
@@ -59,6 +58,8 @@ def compile_ahead(
         for one in planned:
             if stop():
                 builder.cancel()
+                for dropped in [future for future in under_way if future.cancelled()]:
+                    del under_way[dropped]
                 break
             candidate = one.candidate
             if (candidate.template, _text(plain_config(candidate.config))) in known:
