@@ -189,9 +189,7 @@ class Informed(Generic[C]):
         """
         wanted = np.isin(np.arange(self._space.member_count), list(members))
         fastest = self._fastest(wanted)
-        drawn = [self._pool(member) for member in members]
-        drawn += [self._newcomers(member) for member in members]
-        codes = np.union1d(np.concatenate(drawn), fastest)
+        codes = np.union1d(np.concatenate([self._drawn(member) for member in members]), fastest)
         scores = score(codes)
         for _ in range(self._ideas.climbs):
             best = np.argsort(scores, axis=1, kind="stable")[:, :_CLIMBERS]
@@ -203,18 +201,18 @@ class Informed(Generic[C]):
                 scores = np.concatenate([scores, score(mutants)], axis=1)
         return codes, scores
 
-    def _pool(self, member: int) -> np.ndarray:
+    def _drawn(self, member: int) -> np.ndarray:
+        """The member's pool, and newcomers from the second question on."""
         if member not in self._pools:
             self._pools[member] = self._space.sample_member(member, self._rng, _POOL)
-        return self._pools[member]
-
-    def _newcomers(self, member: int) -> np.ndarray:
-        """Codes that no earlier question had from here, of a stock: many at once cost little."""
-        stock = self._stocks.get(member)
-        if stock is None or len(stock) < _NEWCOMERS:
+            self._stocks[member] = self._pools[member][:0]
+            return self._pools[member]
+        stock = self._stocks[member]
+        if len(stock) < _NEWCOMERS:
+            # Many at once cost little more than a few.
             stock = self._space.sample_member(member, self._rng, _POOL)
         self._stocks[member] = stock[_NEWCOMERS:]
-        return stock[:_NEWCOMERS]
+        return np.concatenate([self._pools[member], stock[:_NEWCOMERS]])
 
     def _fastest(self, wanted: np.ndarray) -> np.ndarray:
         """Codes of the fastest trials of the wanted members, fastest first: int64 [at most 16]."""
