@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -70,7 +70,7 @@ def compile_spaces(
                 if signals.requested:
                     break
                 plan = _unknown(
-                    _plan(workload, matching, host, options),
+                    _planned(workload, matching, host, options),
                     known.get(workload, frozenset()), templates,
                 )  # fmt: skip
                 place = BundleFolder.create(
@@ -101,7 +101,7 @@ def record_spaces(
     require_device(host)
     templates = load_registry(options.registry)
     plans = {
-        workload: _plan(workload, matching, host, options)
+        workload: list(_planned(workload, matching, host, options))
         for workload, matching in _tunable(workloads, templates, host)
     }
     return _measure(plans, None, _folder(output), options, host, templates, notify)
@@ -228,25 +228,21 @@ def _identity(
     return identity(key(workload), template.name, template.version, config, device)
 
 
-def _plan(
+def _planned(
     workload: Workload, templates: list[Template], host: Host, options: RecordOptions
-) -> list[Planned]:
+) -> Iterator[Planned]:
     source = planned(workload, templates, host.target, options.seed, options.exhaustive)
-    return list(source if options.exhaustive else islice(source, options.samples))
+    return source if options.exhaustive else islice(source, options.samples)
 
 
 def _unknown(
-    plan: Sequence[Planned], known: Known, templates: Mapping[str, Template]
-) -> list[Planned]:
+    plan: Iterable[Planned], known: Known, templates: Mapping[str, Template]
+) -> Iterator[Planned]:
     """What of a plan no earlier recording holds."""
-    return [
-        one
-        for one in plan
-        if known_as(
-            one.candidate.template, templates[one.candidate.template].version,
-            plain_config(one.candidate.config),
-        ) not in known
-    ]  # fmt: skip
+    for one in plan:
+        name, config = one.candidate.template, plain_config(one.candidate.config)
+        if known_as(name, templates[name].version, config) not in known:
+            yield one
 
 
 def _tunable(

@@ -144,13 +144,15 @@ class RecordedSpace(Generic[C]):
         """At most n distinct recorded codes of one member."""
         return rng.permutation(self._codes[self._members == member])[:n]
 
-    def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A recorded neighbour of each of recorded codes [n], rarely one of another member."""
+    def mutate_codes(
+        self, codes: np.ndarray, rng: np.random.Generator, stay: bool = False
+    ) -> np.ndarray:
+        """A recorded neighbour of each of recorded codes [n]; without stay rarely any other."""
         at = self._rows(codes)
         starts, counts, flat = self._neighbours
         drawn = (rng.random(len(at)) * counts[at]).astype(np.int64)
         found = np.where(counts[at] > 0, flat[np.minimum(starts[at] + drawn, len(flat) - 1)], at)
-        if self.member_count > 1:
+        if self.member_count > 1 and not stay:
             switched = np.flatnonzero(rng.random(len(at)) < _SWITCH)
             found[switched] = rng.integers(0, len(self._codes), len(switched))
         return self._codes[found]

@@ -74,8 +74,10 @@ class SearchSpace(Protocol[C]):
         """At most n distinct legal codes of one member; fewer only when no more exist."""
         ...
 
-    def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One legal mutant code for each of legal codes [n]."""
+    def mutate_codes(
+        self, codes: np.ndarray, rng: np.random.Generator, stay: bool = False
+    ) -> np.ndarray:
+        """One legal mutant code for each of legal codes [n]; stay: always of the same member."""
         ...
 
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:

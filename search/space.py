@@ -219,7 +219,9 @@ class Space(Generic[C]):
         """As `sample_codes`."""
         return self.sample_codes(rng, n)
 
-    def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def mutate_codes(
+        self, codes: np.ndarray, rng: np.random.Generator, stay: bool = False
+    ) -> np.ndarray:
         """One legal mutant code for each of legal codes [n]: one random knob changed."""
         mutants = codes.copy()
         movable = np.flatnonzero(self._knobs.dims > 1)

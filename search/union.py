@@ -157,8 +157,10 @@ class UnionSpace:
         """At most n distinct legal codes of one template; fewer only when no more exist."""
         return self._sample_member(member, rng, n, frozenset())
 
-    def mutate_codes(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One legal mutant code for each of legal codes [n]."""
+    def mutate_codes(
+        self, codes: np.ndarray, rng: np.random.Generator, stay: bool = False
+    ) -> np.ndarray:
+        """One legal mutant code for each of legal codes [n]; stay: of the same template."""
         count = len(self._names)
         member = codes % count
         mutants = codes.copy()
@@ -166,12 +168,13 @@ class UnionSpace:
             mine = np.flatnonzero(member == i)
             if len(mine):
                 mutants[mine] = space.mutate_codes(codes[mine] // count, rng) * count + i
-        if self._switch:
-            for i in np.flatnonzero(rng.random(len(codes)) < self._switch).tolist():
-                other = (int(member[i]) + int(rng.integers(1, count))) % count
-                sampled = self._spaces[other].sample_codes(rng, 1)
-                if len(sampled):
-                    mutants[i] = int(sampled[0]) * count + other
+        if self._switch and not stay:
+            switching = np.flatnonzero(rng.random(len(codes)) < self._switch)
+            others = (member[switching] + rng.integers(1, count, len(switching))) % count
+            for other in np.unique(others).tolist():
+                mine = switching[others == other]
+                sampled = self._spaces[other].sample_codes(rng, len(mine))
+                mutants[mine[: len(sampled)]] = sampled * count + other
         return mutants
 
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:

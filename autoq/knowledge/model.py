@@ -29,7 +29,8 @@ LARGEST_BYTES = 2 << 20
 
 _SETTINGS = {
     "objective": "reg:squarederror", "max_depth": 6, "eta": 0.08, "min_child_weight": 4,
-    "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "base_score": 0.0, "verbosity": 0,
+    "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
+    "verbosity": 0,
 }  # fmt: skip
 _ROUNDS = 300
 # Configurations of each workload and template that are candidates elsewhere.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, as_completed
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 
 from autoq.errors import EnvironmentFault
@@ -17,8 +18,8 @@ from autoq.recording.plan import Planned
 from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 
-# Candidates under way, and those that are written to the disk together.
-_GROUP = 32
+# Candidates that are compiled or wait for it: enough that no compiler waits for a plan.
+_UNDER_WAY = 64
 
 
 @dataclass(frozen=True)
@@ -32,38 +33,45 @@ class CompileCount:
 
 def compile_ahead(
     folder: BundleFolder,
-    planned: Sequence[Planned],
+    planned: Iterable[Planned],
     templates: dict[str, Template],
     builder: Builder,
     stop: Callable[[], bool],
 ) -> CompileCount:
-    """Compile what a folder lacks, group by group; each group is on the disk before the next.
+    """Compile what a folder lacks; planned is taken from as compilers come to want for work.
 
-    stop is asked between groups. Raises EnvironmentFault when the machine cannot compile.
+    Whatever is compiled is on the disk before more is submitted. stop is asked before that; then
+    what no compiler has begun is dropped. Raises EnvironmentFault when the machine cannot compile.
     """
     known = {(one.template, _text(one.config)) for one in folder.compiled}
-    missing = [
-        one
-        for one in planned
-        if (one.candidate.template, _text(plain_config(one.candidate.config))) not in known
-    ]
-    compiled = failed = 0
+    under_way: dict[Future[Built], Planned] = {}
+    counts = Counter[str]()
+
+    def write(return_when: str) -> None:
+        done, _ = wait(under_way, return_when=return_when)
+        found = [_compiled(future, under_way.pop(future), templates) for future in done]
+        writer.add(found)
+        counts["compiled"] += len(found)
+        counts["failed"] += sum(kernel is None for _, kernel in found)
+
     with folder.writing() as writer:
-        for start in range(0, len(missing), _GROUP):
+        for one in planned:
             if stop():
+                builder.cancel()
+                for dropped in [future for future in under_way if future.cancelled()]:
+                    del under_way[dropped]
                 break
-            group = missing[start : start + _GROUP]
-            jobs = {
-                builder.submit(
-                    Job(folder.workload, one.candidate.template, one.candidate.config)
-                ): one
-                for one in group
-            }
-            found = [_compiled(future, jobs[future], templates) for future in as_completed(jobs)]
-            writer.add(found)
-            failed += sum(kernel is None for _, kernel in found)
-            compiled += len(found)
-    return CompileCount(compiled, failed, len(planned) - len(missing))
+            candidate = one.candidate
+            if (candidate.template, _text(plain_config(candidate.config))) in known:
+                counts["known"] += 1
+                continue
+            job = Job(folder.workload, candidate.template, candidate.config)
+            under_way[builder.submit(job)] = one
+            if len(under_way) == _UNDER_WAY:
+                write(FIRST_COMPLETED)
+        if under_way:
+            write(ALL_COMPLETED)
+    return CompileCount(counts["compiled"], counts["failed"], counts["known"])
 
 
 def _compiled(

@@ -32,14 +32,16 @@ Prior = Callable[[np.ndarray], np.ndarray]
 anything is measured: float64 [n], NaN where nothing is known."""
 
 _TREES = {
-    "max_depth": 4, "eta": 0.2, "min_child_weight": 1, "lambda": 1.0,
+    "max_depth": 4, "eta": 0.2, "min_child_weight": 1, "lambda": 1.0, "max_bin": 64,
     "objective": "reg:squarederror", "base_score": 0.0, "verbosity": 0,
 }  # fmt: skip
 _ROUNDS = 48
 # Log of how much slower than the slowest success a failure counts.
 _FAILURE = 0.7
-# Of each member: random configurations that are scored, and fastest trials to climb from.
+# Of each member: random configurations that are always scored, and those that only one question
+# has; of all together the fastest trials to climb from.
 _POOL = 256
+_NEWCOMERS = 16
 _FASTEST = 16
 # Climbing: the best so many of each ensemble are mutated.
 _CLIMBERS = 32
@@ -75,6 +77,7 @@ class Informed(Generic[C]):
         self._seed = seed
         self._fits = 0
         self._pools: dict[int, np.ndarray] = {}
+        self._stocks: dict[int, np.ndarray] = {}
 
     @property
     def batch(self) -> int:
@@ -186,22 +189,30 @@ class Informed(Generic[C]):
         """
         wanted = np.isin(np.arange(self._space.member_count), list(members))
         fastest = self._fastest(wanted)
-        codes = np.union1d(np.concatenate([self._pool(member) for member in members]), fastest)
+        codes = np.union1d(np.concatenate([self._drawn(member) for member in members]), fastest)
         scores = score(codes)
         for _ in range(self._ideas.climbs):
             best = np.argsort(scores, axis=1, kind="stable")[:, :_CLIMBERS]
             starts = np.concatenate([codes[best.ravel()], *[fastest] * len(scores)])
-            mutants = self._space.mutate_codes(starts, self._rng)
+            mutants = self._space.mutate_codes(starts, self._rng, stay=True)
             mutants = np.setdiff1d(mutants[wanted[self._space.members_of(mutants)]], codes)
             if len(mutants):
                 codes = np.concatenate([codes, mutants])
                 scores = np.concatenate([scores, score(mutants)], axis=1)
         return codes, scores
 
-    def _pool(self, member: int) -> np.ndarray:
+    def _drawn(self, member: int) -> np.ndarray:
+        """The member's pool, and newcomers from the second question on."""
         if member not in self._pools:
             self._pools[member] = self._space.sample_member(member, self._rng, _POOL)
-        return self._pools[member]
+            self._stocks[member] = self._pools[member][:0]
+            return self._pools[member]
+        stock = self._stocks[member]
+        if len(stock) < _NEWCOMERS:
+            # Many at once cost little more than a few.
+            stock = self._space.sample_member(member, self._rng, _POOL)
+        self._stocks[member] = stock[_NEWCOMERS:]
+        return np.concatenate([self._pools[member], stock[:_NEWCOMERS]])
 
     def _fastest(self, wanted: np.ndarray) -> np.ndarray:
         """Codes of the fastest trials of the wanted members, fastest first: int64 [at most 16]."""

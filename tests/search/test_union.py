@@ -33,6 +33,15 @@ def test_mutants_are_legal_and_sometimes_switch_template(union):
     assert 3 <= switched <= 60
 
 
+def test_mutants_that_are_to_stay_keep_their_template(union):
+    rng = np.random.default_rng(0)
+    starts = np.repeat(union.sample_codes(rng, 6), 60)
+    assert (union.members_of(starts) != union.members_of(union.mutate_codes(starts, rng))).any()
+    staying = union.mutate_codes(starts, rng, stay=True)
+    assert (union.members_of(starts) == union.members_of(staying)).all()
+    assert all(union.config(code) in union for code in staying.tolist())
+
+
 def test_crossing_stays_inside_a_template(union):
     rng = np.random.default_rng(0)
     for first, second in zip(union.sample(rng, 40), union.sample(rng, 40), strict=True):
