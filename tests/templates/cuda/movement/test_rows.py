@@ -202,7 +202,7 @@ def test_a_row_without_variance_is_the_least_integer():
 @needs_nvcc
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_sums_of_bytes_are_exact(dtype):
-    """The largest squares there are, in the longest rows; a variance far below the mean's square."""
+    """The largest squares there are, in the longest rows; a variance far below a mean."""
     node = byte_norm(4, LONGEST_ROW, epsilon=1e-3, dtype=dtype)
     x = np.full((4, LONGEST_ROW), -128 if dtype == "int8" else 255, dtype)
     x[1, 5] = -127 if dtype == "int8" else 254
