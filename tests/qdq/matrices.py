@@ -76,6 +76,38 @@ def gemm(w: GraphWriter) -> Real | None:
     return w.node("Gemm", [x.name, name, *c], (m, n), transA=turned, transB=by_rows, **factors)
 
 
+def layer_scale(w: GraphWriter) -> Real | None:
+    """A product whose channels are scaled before a residual is added, as in blocks of ConvNeXt."""
+    x = w.pick()
+    size = int(np.prod(x.shape[1:]))
+    widths = [width for width in (16, 20, 24, 32) if size % width == 0]
+    if not widths:
+        return None
+    width = int(w.choose(widths))
+    x = _reshaped(w, x, (x.shape[0], size // width, width))
+    n = width if w.chance(0.8) else int(w.choose([4, 8, 12, 16]))
+    name, _ = w.weights((x.shape[-1], n), axis=1)
+    shape = (*x.shape[:-1], n)
+    y = w.node("MatMul", [x.name, name], shape)
+    y = w.quantised(added(w, y) if w.chance(0.4) else y)
+    if y.shape != shape:
+        return None
+    if w.chance(0.1):
+        w.reals.append(y)
+    signs = w.rng.choice([-1.0, 1.0, 1.0, 1.0], n)
+    factors = signs * (2.0 ** w.rng.integers(-2, 3, n) if w.exact else w.rng.uniform(0.05, 3, n))
+    factor = w.constant(factors, "float32")
+    if w.chance(0.1):
+        factor = w.constant(float(factors[0]), "float32")
+    y = w.node("Mul", [y.name, factor][:: int(w.choose([1, -1]))], shape)
+    y = w.quantised(y) if w.chance(0.95) else y
+    other = x if n == width and w.chance(0.7) else w.pick(shape=shape)
+    if other is None or y.shape != shape:
+        return y
+    y = w.node("Add", [y.name, other.name][:: int(w.choose([1, -1]))], shape)
+    return w.quantised(y) if w.chance(0.8) else y
+
+
 def batched(w: GraphWriter) -> Real | None:
     """A product of two tensors of matrices, transposed so that they fit."""
     x = w.pick(rank=int(w.choose([3, 4])))

@@ -197,8 +197,8 @@ LAYERS: list[Layer] = [
 ]
 MATRIX_LAYERS: list[Layer] = [
     *[matrices.tokens] * 2, *[matrices.rows] * 4, matrices.gemm, *[matrices.batched] * 3,
-    *[matrices.attention] * 3, *[binary] * 2, *[unary] * 2, transpose, movement, concat, conv,
-    selected,
+    *[matrices.attention] * 3, *[matrices.layer_scale] * 3, *[binary] * 2, *[unary] * 2, transpose,
+    movement, concat, conv, selected,
 ]  # fmt: skip
 
 

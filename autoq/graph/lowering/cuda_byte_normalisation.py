@@ -1,8 +1,10 @@
 """Layer normalisation from bytes to bytes as CUDA, in the few instructions that bytes allow.
 
 The scale of a row falls out of `(x - mean) / sqrt(variance + epsilon)` but for epsilon, so that
-bytes are normalised as the whole numbers that they are. The step of the output divides what a row
-is multiplied by, and the offsets of columns, instead of every element.
+bytes are normalised as the whole numbers that they are, less no zero point. Sums of bytes and of
+their squares are exact and take two instructions for four bytes, so that the variance needs no
+second pass behind the mean. The step of the output divides what a row is multiplied by, and the
+offsets of columns, instead of every element.
 """
 
 from __future__ import annotations
@@ -44,27 +46,24 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
         return None
     share = float_literal(1 / arrays.row)
     count = len(arrays.operands)
-    total, mean, rest, square, squares, root, offset = range(count, count + 7)
+    total, mean, spread, root, rest, offset = range(count, count + 6)
     epsilon = f"__fmul_rn({{1}}, {float_literal(1 / scale**2)})"
-    variance = f"__fmaf_rn({{0}}, {share}, {epsilon})"
+    variance = f"__fmaf_rn({{0}}, {float_literal(1 / arrays.row**2)}, {epsilon})"
     in_steps = float_literal(1 / step)
     values = (
-        RowValue("Sum", (found.x,), False, True),
+        RowValue("Total", (found.x,), False, True),
         RowValue(f"__fmul_rn({{0}}, {share})", (total,), False),
-        RowValue("__fsub_rn({0}, {1})", (found.x, mean), True),
-        RowValue("__fmul_rn({0}, {0})", (rest,), True),
-        RowValue("Sum", (square,), False, True),
+        RowValue("Spread", (found.x, total), False, True),
         RowValue(
-            f"__fmul_rn(reciprocal_root({variance}), {in_steps})", (squares, found.epsilon), False
+            f"__fmul_rn(reciprocal_root({variance}), {in_steps})", (spread, found.epsilon), False
         ),
+        RowValue("__fsub_rn({0}, {1})", (found.x, mean), True),
         RowValue(f"__fmul_rn({{0}}, {in_steps})", (found.offset,), True),
         RowValue(
             "__fmaf_rn(__fmul_rn({0}, {1}), {2}, {3})", (rest, root, found.factor, offset), True
         ),
     )
-    taken = [0.0] * count
-    taken[found.x] = float(first["zero_point"])
-    return RowFormula(_SOURCE, values, tuple(taken), last.dtype, *output_bounds(last))
+    return RowFormula(_SOURCE, values, (0.0,) * count, last.dtype, *output_bounds(last))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
-from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
+from autoq.templates.cuda.movement.load_here import LOAD_HERE
+from autoq.templates.cuda.movement.row_byte_sums import SOURCE as _BYTE_SUMS
+from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
@@ -33,23 +35,6 @@ _WAIT = """  asm volatile("griddepcontrol.wait;" ::: "memory");
 """See `dependent_launch.py`: constants are on their way before it."""
 
 _SOURCE = r"""
-// `load`, where it is written: ptxas moves a load of what never changes behind the wait, and behind
-// sums that it could overlap.
-template <class T, int V> __device__ __forceinline__ Raw<T, V> load_here(const T* from) {
-  constexpr int bytes = V * BITS<T> / 8;
-  Raw<T, V> raw;
-  const size_t at = __cvta_generic_to_global(from);
-  unsigned* w = raw.word;
-  if constexpr (bytes == 16)
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "l"(at));
-  else if constexpr (bytes == 8)
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(w[0]), "=r"(w[1]) : "l"(at));
-  else if constexpr (bytes == 4)
-    asm volatile("ld.global.u32 %0, [%1];" : "=r"(w[0]) : "l"(at));
-  else raw = load<T, V>(from);
-  return raw;
-}
 template <int N> __device__ __forceinline__ void write_rounded(
     To<OUT> y, int at, const float (&value)[N]) {
   unsigned bits[(N + 3) / 4 * 4];
@@ -129,7 +114,13 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
     types = {f"T{k}": operand.dtype for k, operand in enumerate(arrays.operands)}
     functions = NumberNamespace(
         "rows",
-        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(arrays, formula, early),
+        bounds(formula)
+        + WRITE
+        + LOAD_HERE
+        + _SOURCE
+        + _sums_of(formula)
+        + formula.source
+        + _entry(arrays, formula, early),
         {**types, "OUT": formula.out_dtype},
         {
             "ROW": arrays.row,
@@ -155,6 +146,11 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
     start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
     blocks, threads = plan.blocks(arrays), plan.threads
     return thread_kernel(parameters, blocks, threads, target, body, start=start)
+
+
+def _sums_of(formula: RowFormula) -> str:
+    """CUDA of sums of bytes, where there are any."""
+    return _BYTE_SUMS if any(v.expression in BYTE_SUMS for v in formula.values) else ""
 
 
 def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
@@ -234,6 +230,14 @@ def _value(value: RowValue, number: int, names: Sequence[str], slot: int) -> lis
     arguments = [names[index] for index in value.arguments]
     if value.reduces:
         place = f"shared + {slot} * (TOGETHER * WARPS)"
+        if value.expression in BYTE_SUMS:
+            bytes_of_row, *total = value.arguments
+            given = "".join(f"v{index}, " for index in total)
+            return [
+                f"  float v{number}[TOGETHER];",
+                f"  over_bytes<T{bytes_of_row}>(a{bytes_of_row}, {given}v{number}, {place}, "
+                "lane, thread);",
+            ]
         # A reduction reads what spans and varies: operands that do not are computed with first.
         array = arguments[0].removesuffix("[t][k]")
         return [

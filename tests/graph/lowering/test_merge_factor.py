@@ -7,10 +7,13 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from qdq.oracle import run_in_memory
+from qdq.matrices import layer_scale, rows
+from qdq.oracle import Oracle, normal_feeds, run_in_memory
+from qdq.random_graphs import binary, layer
+from qdq.writer import GraphWriter
 
 from autoq import models
-from autoq.frontend import load
+from autoq.frontend import from_model, load
 from autoq.graph import Fusion, Layer, evaluate, optimise
 from autoq.graph.lowering.merge_factor import merge_factor
 from autoq.quantization import quantize
@@ -72,3 +75,20 @@ def test_what_others_read_stays(network):
     graph.outputs = (*graph.outputs, product)
     merge_factor(graph, TARGET, TEMPLATES)
     assert len(factored(graph)) == BLOCKS - 1
+
+
+def test_random_graphs_agree_with_onnxruntime():
+    """Scales that do not fit together, factors below zero, tensors that others read, dead ones."""
+    found = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        writer = GraphWriter(rng, exact=seed % 2 == 0)
+        for _ in range(int(rng.integers(2, 6))):
+            layer(writer, [*[layer_scale] * 4, rows, binary])
+        model = writer.finish()
+        inputs = normal_feeds(model, rng)
+        graph = optimise(from_model(model), TARGET)
+        found += len(factored(graph))
+        complaint = Oracle(model, inputs).complaint(evaluate(graph, inputs))
+        assert not complaint, f"seed {seed}: {complaint}"
+    assert found >= 8
