@@ -147,6 +147,7 @@ __device__ __forceinline__ void raise_online(
     for (int half = 0; half < 2; ++half) {
       float now = top_with(z, r, half, top.of[r][half], near);
       if (!(WHOLE && near)) now = over_lanes_most(now);
+      asm volatile("" : "+f"(now));  // or what follows is compiled twice
       rescale.of[r][half] = power_of_two((top.of[r][half] - base_of(now)) * factor);
       total.of[r][half] *= rescale.of[r][half];
       top.of[r][half] = now;
