@@ -4,7 +4,9 @@ A share is rounded when its row's sum is known: with several tiles of keys, scor
 twice, first for the sums.
 """
 
-BYTES = r"""
+from autoq.templates.cuda.attention.joining_source import JOINING
+
+_BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
@@ -42,6 +44,7 @@ struct State : Rounding {
     }
   }
 
+JOINING
   template <bool Q_ZERO> __device__ __forceinline__ void score_tile(
       Scores& z, unsigned keys, const float* mask, Corner corner, int lane) {
     const unsigned every = (q_zero & 0xff) * 0x01010101u;
@@ -141,7 +144,7 @@ struct State : Rounding {
     if constexpr (TILES == 1) {
       RowPairs rescale;
       raise_online(z, top, total, rescale, factor, near);
-      measured();
+      if constexpr (KEY_WARPS == 1) measured();
     } else if (measures) {
       measure_rows(z, top, total, factor, near);
     } else {
@@ -169,3 +172,5 @@ struct State : Rounding {
   }
 };
 """
+
+BYTES = _BYTES.replace("JOINING", JOINING)

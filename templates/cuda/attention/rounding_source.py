@@ -151,6 +151,9 @@ struct Rounding {
   // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
     join_lanes(top, total, factor);
+    begin_shares();
+  }
+  __device__ __forceinline__ void begin_shares() {
     of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
     v_zero = __ldg(zero_points + 2);
     // A share is at most 1, and seldom more steps than its type has.
