@@ -69,6 +69,13 @@ def _grouped(knobs: Knobs) -> Knobs:
     return others | {"blocks_per_unit": knobs.get("blocks", 0) or None}
 
 
+def _shared_rows(knobs: Knobs) -> Knobs:
+    """Each warp had rows of its own."""
+    if "key_warps" in knobs or "row_tiles" not in knobs:
+        raise ValueError("key_warps")
+    return knobs | {"key_warps": 1}
+
+
 def _attention(knobs: Knobs) -> Knobs:
     """Powers are kept where scores were; what kept scores is none any more."""
     if knobs["keeps_scores"]:
@@ -78,6 +85,7 @@ def _attention(knobs: Knobs) -> Knobs:
 
 
 _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
+    ("attention_mma_sync", 1): _shared_rows,
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
     ("conv2d_grouped", 2): _grouped,

@@ -29,6 +29,40 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
   const float rounded = __fmaf_rn(x, factor, ROUNDS);
   return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
 }
+
+// The last rounding of scores: `rint(x * by)` between two bounds of bytes, as its distance from the
+// lower one in units of 0 to 1. A sum of more than 2^23 is a whole number, and what saturates it is
+// the multiplication that makes the units. It rounds half to even where the lower bound is even;
+// otherwise units begin one below, and scores are `cut`.
+struct Units {
+  float by, from, unit, start, span;
+  bool cut;
+
+  __device__ __forceinline__ void begin(float factor, float low, float high) {
+    by = factor;
+    cut = (int)low & 1;
+    const float bottom = cut ? low - 1.f : low;
+    span = fmaxf(high - bottom, 1.f);
+    unit = __fmul_rn(__frcp_rn(span), 1.00000012f);  // so that the upper bound is 1
+    from = 8388608.f - bottom;
+    start = -8388608.f * unit;
+  }
+  __device__ __forceinline__ float saturated(float x, float offset) const {
+    float y;
+    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(x), "f"(unit), "f"(offset));
+    return y;
+  }
+  __device__ __forceinline__ float of(float x) const {
+    return saturated(__fmaf_rn(x, by, from), start);
+  }
+  // As a byte and back.
+  __device__ __forceinline__ unsigned byte_of(float z) const {
+    return __float_as_uint(__fmaf_rn(z, span, cut ? 8388607.f : 8388608.f));
+  }
+  __device__ __forceinline__ float of_byte(unsigned bits) const {  // of a float of 2^23 and more
+    return saturated(__fsub_rn(__uint_as_float(bits), cut ? 8388607.f : 8388608.f), 0.f);
+  }
+};
 __device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
   return is_signed ? __dp4a((int)word, 0x01010101, sum)
                    : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
@@ -41,7 +75,9 @@ __device__ __forceinline__ int over_lanes_sum(int x) {
 // What rounding needs of the rows of a warp, wherever their products come from.
 struct Rounding {
   RowPairs top, total, inverse;
+  Units units;
   float factor, masked_inverse;
+  bool near, cuts_shares;
   int v_zero, shares_sum[ROW_TILES][2];
   const float* scalars;
   const int* zero_points;
@@ -57,6 +93,8 @@ struct Rounding {
     factor = LOG2E;
     if (QUANTISED_MASKED) factor *= by.masked_step;
     else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
+    near = false;
+    if constexpr (WHOLE) begin_units();
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -65,6 +103,25 @@ struct Rounding {
         total.of[r][half] = 0.f;
         shares_sum[r][half] = 0;
       }
+  }
+
+  // Powers of up to 2^NEAR and their sums are far from the end of floats.
+  __device__ __forceinline__ void begin_units() {
+    constexpr float NEAR = 80.f, STEEPEST = 1e30f;
+    if (QUANTISED_MASKED) units.begin(1.f, by.masked_low, by.masked_high);
+    else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high);
+    else units.begin(by.scale, by.scores_low, by.scores_high);
+    factor = fminf(factor * units.span, STEEPEST);  // not infinite, which 0 cannot be multiplied by
+    near = factor <= NEAR;
+  }
+  __device__ __forceinline__ void cut_scores(Scores& z) const {
+    if (!WHOLE || !units.cut) return;
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int t = 0; t < KEY_TILES; ++t)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) z[r][t][e] = fmaxf(z[r][t][e], units.unit);
   }
 
   // A quotient by its reciprocal, corrected by what is left: rounded as a division is.
@@ -77,35 +134,49 @@ struct Rounding {
   // A sum of products, to which SUMS_FROM was added, as a multiple of what `factor` says.
   __device__ __forceinline__ float score(int sum, float added) const {
     float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
-    if constexpr (!QUANTISED_SCORES && !MASKED) return s;
-    if constexpr (!QUANTISED_SCORES) s = __fmul_rn(s, by.scale);
-    if constexpr (QUANTISED_SCORES) {
+    if constexpr (QUANTISED_SCORES && (RESCALED_SCORES || MASKED)) {
       s = rint_between(s, by.scale, by.scores_low, by.scores_high);
-      if constexpr (RESCALED_SCORES)
+      if constexpr (RESCALED_SCORES && MASKED)
         s = rint_between(s, by.rescale, by.rescaled_low, by.rescaled_high);
       if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
     }
+    if constexpr (!QUANTISED_SCORES && MASKED) s = __fmul_rn(s, by.scale);
     if constexpr (MASKED) s = __fadd_rn(s, added);
-    if constexpr (QUANTISED_MASKED)
-      s = rint_between(over_masked_step(s), 1.f, by.masked_low, by.masked_high);
-    return s;
+    if constexpr (QUANTISED_MASKED) s = over_masked_step(s);
+    return WHOLE ? units.of(s) : s;
   }
 
-  __device__ __forceinline__ float least() const {
-    return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
-  }
   // What powers are multiplied with to be shares in their steps, when all keys have been seen. In a
   // row of equal scores all shares are this number, rounded as a model rounds it: beside a tie, as
   // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
     join_lanes(top, total, factor);
+    begin_shares();
+  }
+  __device__ __forceinline__ void begin_shares() {
     of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
     v_zero = __ldg(zero_points + 2);
+    // A share is at most 1, and seldom more steps than its type has.
+    cuts_shares = !((of_shares.shares_most + 0.5f) * of_shares.shares_step > 1.00001f);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         inverse.of[r][half] = __fdiv_rn(__frcp_rn(total.of[r][half]), of_shares.shares_step);
+  }
+  // Powers are cut where their shares exceed the most of their type.
+  __device__ __forceinline__ void cut_powers(Scores& z) const {
+    if (!cuts_shares) return;
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float most = __fdividef(of_shares.shares_most, inverse.of[r][half]);
+        #pragma unroll
+        for (int t = 0; t < KEY_TILES; ++t)
+          #pragma unroll
+          for (int e = 2 * half; e < 2 * half + 2; ++e) z[r][t][e] = fminf(z[r][t][e], most);
+      }
   }
   // A step of 32 keys as A's registers. Keys follow each other as a thread holds their scores: it
   // has four of eight neighbouring ones.
@@ -117,8 +188,7 @@ struct Rounding {
       #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
-        bits[e] = __float_as_uint(
-            fminf(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS), ROUNDS + of_shares.shares_most));
+        bits[e] = __float_as_uint(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS));
       }
       const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
       shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);

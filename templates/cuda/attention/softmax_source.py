@@ -3,6 +3,8 @@
 SOFTMAX = r"""
 using Scores = float[ROW_TILES][KEY_TILES][4];
 constexpr float LOG2E = 1.4426950408889634f, LARGE = 1e38f;
+// Whether scores are whole numbers between bounds, which `Rounding` holds between 0 and 1.
+constexpr bool WHOLE = MASKED ? QUANTISED_MASKED : QUANTISED_SCORES;
 
 // Two values of each tile of 16 rows: of rows lane / 4, and of rows lane / 4 + 8.
 struct RowPairs { float of[ROW_TILES][2]; };
@@ -104,15 +106,30 @@ __device__ __forceinline__ float over_lanes_sum(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
+// The score of each row's first key, which every query sees.
+__device__ __forceinline__ float first_of(const Scores& z, int r, int half) {
+  return __shfl_sync(0xffffffffu, z[r][0][2 * half], 0, 4);
+}
+// What `top` is when a tile has been seen. Powers of scores that are `near` one another fit floats
+// over any score of the row: it stays that of the first key, and no other is looked at.
+__device__ __forceinline__ float top_with(
+    const Scores& z, int r, int half, float top, bool near) {
+  if (WHOLE && near) return top == -infinity() ? first_of(z, r, half) : top;
+  return largest(z, r, half, top);
+}
+// Differences of whole scores are exact, so that equal ones have the power 1.
+__device__ __forceinline__ float exponent_of(float z, float base, float factor) {
+  if constexpr (WHOLE) return __fmul_rn(__fsub_rn(z, base), factor);
+  return __fmaf_rn(z, factor, -base * factor);
+}
 // Scores become powers, which are added to `total` unless products add them up.
 __device__ __forceinline__ void raise_row(
     Scores& z, int r, int half, float base, float factor, float& total) {
-  const float offset = -base * factor;
   #pragma unroll
   for (int t = 0; t < KEY_TILES; ++t)
     #pragma unroll
     for (int e = 2 * half; e < 2 * half + 2; ++e) {
-      const float exponent = __fmaf_rn(z[r][t][e], factor, offset);
+      const float exponent = exponent_of(z[r][t][e], base, factor);
       // One of every 16 / CUBICS.
       const bool cubic = (2 * t + e % 2) % 16 * CUBICS % 16 < CUBICS;
       z[r][t][e] = cubic ? cubic_power(exponent) : power_of_two(exponent);
@@ -122,12 +139,15 @@ __device__ __forceinline__ void raise_row(
 // Scores of a tile become powers of two over the largest so far. `total` is each lane's own sum;
 // `rescale` is what sums and products so far are multiplied with.
 __device__ __forceinline__ void raise_online(
-    Scores& z, RowPairs& top, RowPairs& total, RowPairs& rescale, float factor) {
+    Scores& z, RowPairs& top, RowPairs& total, RowPairs& rescale, float factor,
+    bool near = false) {
   #pragma unroll
   for (int r = 0; r < ROW_TILES; ++r)
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float now = over_lanes_most(largest(z, r, half, top.of[r][half]));
+      float now = top_with(z, r, half, top.of[r][half], near);
+      if (!(WHOLE && near)) now = over_lanes_most(now);
+      asm volatile("" : "+f"(now));  // or what follows is compiled twice
       rescale.of[r][half] = power_of_two((top.of[r][half] - base_of(now)) * factor);
       total.of[r][half] *= rescale.of[r][half];
       top.of[r][half] = now;
@@ -154,19 +174,19 @@ __device__ __forceinline__ void raise_lazily(
 }
 // The largest score of each row and the sum of its powers, as this lane sees them.
 __device__ __forceinline__ void measure_rows(
-    Scores& z, RowPairs& top, RowPairs& total, float factor) {
+    Scores& z, RowPairs& top, RowPairs& total, float factor, bool near) {
   #pragma unroll
   for (int r = 0; r < ROW_TILES; ++r)
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float now = largest(z, r, half, top.of[r][half]);
+      const float now = top_with(z, r, half, top.of[r][half], near);
       float sum = total.of[r][half] * power_of_two((top.of[r][half] - base_of(now)) * factor);
       const float base = settled_base(z, r, half, now);
       #pragma unroll
       for (int t = 0; t < KEY_TILES; ++t)
         #pragma unroll
         for (int e = 2 * half; e < 2 * half + 2; ++e)
-          sum += power_of_two(__fmaf_rn(z[r][t][e], factor, -base * factor));
+          sum += power_of_two(exponent_of(z[r][t][e], base, factor));
       top.of[r][half] = now;
       total.of[r][half] = sum;
     }

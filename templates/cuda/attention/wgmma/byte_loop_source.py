@@ -17,8 +17,9 @@ __device__ __forceinline__ void score_step(
 }
 // Powers of a tile become shares, which weigh their values.
 __device__ __forceinline__ void weigh_tile(
-    State& state, const Scores& z, const Block& block, int tile, int lane) {
+    State& state, Scores& z, const Block& block, int tile, int lane) {
   Shares shares;
+  state.cut_powers(z);
   #pragma unroll
   for (int step = 0; step < TILE_KEYS / 32; ++step) state.share(shares[step], z, 0, step);
   wait_for(block.barrier(TURNED_THERE, stage_of(tile)), phase_of(tile));
@@ -36,7 +37,7 @@ __device__ __forceinline__ void consume_kept(
     if (tile < block.tiles) {
       RowPairs rescale;
       score_step(powers[tile], state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
-      raise_online(powers[tile], state.top, state.total, rescale, state.factor);
+      raise_online(powers[tile], state.top, state.total, rescale, state.factor, state.near);
       tops[tile] = state.top;
     }
   state.settle();
@@ -59,7 +60,7 @@ __device__ __forceinline__ void consume_twice(
   for (int tile = 0; tile < block.tiles; ++tile) {
     Scores z;
     score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
-    measure_rows(z, state.top, state.total, state.factor);
+    measure_rows(z, state.top, state.total, state.factor, state.near);
   }
   state.settle();
   #pragma unroll 1
@@ -83,7 +84,7 @@ __device__ __forceinline__ void consume(
     Scores z;
     RowPairs rescale;
     score_step(z, state, block, mask, consumer, {row, 0}, 0, lane);
-    raise_online(z, state.top, state.total, rescale, state.factor);
+    raise_online(z, state.top, state.total, rescale, state.factor, state.near);
     state.settle();
     weigh_tile(state, z, block, 0, lane);
   }

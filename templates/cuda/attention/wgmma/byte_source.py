@@ -97,6 +97,7 @@ struct State : Rounding {
         z[0][t][e] = score((int)products[t][e], added.x);
         z[0][t][e + 1] = score((int)products[t][e + 1], added.y);
       }
+    cut_scores(z);
   }
   // Powers over the row's largest score, whose sum is known.
   __device__ __forceinline__ void raise_measured(Scores& z) {
