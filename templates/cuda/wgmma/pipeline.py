@@ -191,7 +191,7 @@ def build_pipeline(
                     ring.wait_until_left(head)
             if (warp == 1) & (T.cuda.elect_sync() != 0):
                 load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
-            if config.weights_stay:  # noqa: SIM102
+            if config.weights_stay:
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
             elif plan.weighs_behind:

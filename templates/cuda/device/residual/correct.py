@@ -258,7 +258,8 @@ class Correction:
             "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, **turned_sizes(self.k),
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
-            "MULTIPLIES": panel.multiplies, "FOURS": FOURS, "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
+            "MULTIPLIES": panel.multiplies, "FOURS": FOURS, "PANEL_BYTES": panel.held_bytes,
+            "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together,
         }  # fmt: skip

@@ -76,8 +76,8 @@ __device__ __forceinline__ void multiply_entries(
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
 }
 // Instruction i multiplies columns i, 8 + i, 16 + i, ... of the tile, so that a lane gathers whole
-// words and ends with 16 neighbouring columns of two rows. staged, row_of: of the lane's first four;
-// residuals: of its 8 columns; found: what its first entries gather.
+// words and ends with 16 neighbouring columns of two rows. staged, row_of: of the lane's first
+// four; residuals: of its 8 columns; found: what its first entries gather.
 __device__ __forceinline__ void multiply_rows(
     const unsigned char* residuals, const uint4* staged, const unsigned char* row_of, int fours,
     Gathered& found, int (&sums)[2][16], int lane) {

@@ -22,7 +22,8 @@ IN_TURN = {"block_n": 64, "m_blocks": 2, "team": SplitTeam(2, False), "stages": 
            "blocks_per_unit": 1}  # fmt: skip
 """Consumers take tiles in turn."""
 SHARED = {"block_n": 256, "m_blocks": 1, "team": SplitTeam(2, True), "stages": 4,
-          "blocks_per_unit": 1, "weights_stay": False, "stream_k": False, "tail_stages": 0}  # fmt: skip
+          "blocks_per_unit": 1, "weights_stay": False, "stream_k": False,
+          "tail_stages": 0}  # fmt: skip
 """They share tiles, which others weigh."""
 
 
