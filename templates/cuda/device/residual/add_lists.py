@@ -112,5 +112,6 @@ __device__ __forceinline__ void add_rows(
 }
 """
 """add_columns(...), sum_rows(...) and add_rows(...): what lists add to a warp's tile of ROWS by
-COLS, each sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants ROWS, COLS,
-PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared memory."""
+COLS, each sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants
+ROWS, COLS, PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared
+memory."""
