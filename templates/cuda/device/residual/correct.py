@@ -81,9 +81,13 @@ __device__ __forceinline__ void hold_panel(
       if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
   }
 }
+// Rows of a block. The last ones come first, since the L2 still holds what the product left there.
+__device__ __forceinline__ int first_row_of(int block) {
+  return (PANELS - 1 - block % PANELS) * ROWS;
+}
 // What the block that will follow this one holds, on its way to the L2.
 __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
-  const int top = block % PANELS * ROWS;
+  const int top = first_row_of(block);
   for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
     const size_t word = (size_t)top * WORDS_OF_ROW + at;
     if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
@@ -120,7 +124,7 @@ __device__ __forceinline__ void correct(
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* rows_of_a, const void* entries_of_b, const int* columns_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int top = block % PANELS * ROWS, part = block / PANELS;
+  const int top = first_row_of(block), part = block / PANELS;
   const int lane = thread % 32, warp = thread / 32, end = min(N, (part + 1) * WIDTH);
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
   const unsigned char* residuals = static_cast<const unsigned char*>(residual_a) + top;
