@@ -18,6 +18,7 @@ from autoq.runtime.kernel import CpuKernel
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Stage
 from residual.distributions import masked_pair, masked_threshold
+from residual.drawn_on_gpu import masked_pair_on_gpu
 from residual.kernels import Compiled, Compiler
 from residual.numpy_peer import threads
 from residual.rows import Case
@@ -64,7 +65,7 @@ def stages_row(compiler: Compiler, form: str, size: int) -> dict[str, Any]:
     target = compiler.host.target.kind
     density = DENSITIES[target]
     compiled = compiler(ResidualGemm(size, size, size, 8, FORMS[form]))
-    a, b = masked_pair(size, density)
+    a, b = (masked_pair if target == "cpu" else masked_pair_on_gpu)(size, density)
     constants = compiled.constants(masked_threshold(density))
     seconds = _cpu_seconds if isinstance(compiled.kernel, CpuKernel) else _cuda_seconds
     taken = [1e6 * one for one in seconds(compiled, (a, b), constants)]

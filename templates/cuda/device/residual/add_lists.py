@@ -75,10 +75,9 @@ __device__ __forceinline__ void add_columns(
   }
 }
 // What the rows' entries add: a lane has 16 columns of TURNS rows. found: of their first entries.
-__device__ __forceinline__ void add_rows(
+__device__ __forceinline__ void sum_rows(
     const unsigned char* residuals, const uint4* entries, const int2 (&lists)[TURNS],
-    Four<4> (&found)[TURNS], bool begun, int* tile, int lane) {
-  int sums[TURNS][16] = {};
+    Four<4> (&found)[TURNS], int (&sums)[TURNS][16]) {
   bool more = true;
   for (int e = 0; more; ++e) {
     uint4 next[TURNS];
@@ -95,6 +94,9 @@ __device__ __forceinline__ void add_rows(
       if (more) found[t] = gather<4, false>(residuals, PIECE, next[t]);
     }
   }
+}
+__device__ __forceinline__ void add_rows(
+    const int (&sums)[TURNS][16], bool begun, int* tile, int lane) {
   #pragma unroll
   for (int i = 0; i < 16; i += 4) {
     int* first = tile + place(lane / LANES, lane % LANES * 16 + i);
@@ -109,6 +111,7 @@ __device__ __forceinline__ void add_rows(
   }
 }
 """
-"""add_columns(...) and add_rows(...): what lists add to a warp's tile of ROWS by COLS, each
-sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants ROWS, COLS,
-PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared memory."""
+"""add_columns(...), sum_rows(...) and add_rows(...): what lists add to a warp's tile of ROWS by
+COLS, each sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants
+ROWS, COLS, PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared
+memory."""

@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.add_lists import ADD_LISTS
+from autoq.templates.cuda.device.residual.multiply_rows import FOURS, MULTIPLY_ROWS
 from autoq.templates.cuda.device.residual.panel import Panel
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
@@ -26,6 +27,7 @@ _SOURCE = (
     + TURN_WORDS
     + TURNED_AT
     + ADD_LISTS
+    + MULTIPLY_ROWS
     + r"""
 constexpr int THREADS = 32 * WARPS, ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
 constexpr int READS = ROWS / AT_ONCE;
@@ -79,9 +81,13 @@ __device__ __forceinline__ void hold_panel(
       if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
   }
 }
+// Rows of a block. The last ones come first, since the L2 still holds what the product left there.
+__device__ __forceinline__ int first_row_of(int block) {
+  return (PANELS - 1 - block % PANELS) * ROWS;
+}
 // What the block that will follow this one holds, on its way to the L2.
 __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
-  const int top = block % PANELS * ROWS;
+  const int top = first_row_of(block);
   for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
     const size_t word = (size_t)top * WORDS_OF_ROW + at;
     if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
@@ -118,7 +124,7 @@ __device__ __forceinline__ void correct(
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* rows_of_a, const void* entries_of_b, const int* columns_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int top = block % PANELS * ROWS, part = block / PANELS;
+  const int top = first_row_of(block), part = block / PANELS;
   const int lane = thread % 32, warp = thread / 32, end = min(N, (part + 1) * WIDTH);
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
   const unsigned char* residuals = static_cast<const unsigned char*>(residual_a) + top;
@@ -126,7 +132,10 @@ __device__ __forceinline__ void correct(
   const uint4* of_a = static_cast<const uint4*>(entries_of_a);
   const uint4* of_b = static_cast<const uint4*>(entries_of_b);
   int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLS);
+  uint4* staged = reinterpret_cast<uint4*>(shared + PANEL_BYTES + WARPS * ROWS * COLS * 4);
+  unsigned char* row_of = reinterpret_cast<unsigned char*>(staged + FOURS);
   int2 rows_listed[TURNS];
+  int fours = FOURS + 1;
   #pragma unroll
   for (int t = 0; t < TURNS; ++t) {
     const int row = top + t * BESIDE + lane / LANES;
@@ -135,9 +144,18 @@ __device__ __forceinline__ void correct(
       rows_listed[t] = __ldg(reinterpret_cast<const int2*>(rows_of_a) + row);
   }
   const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
+  if constexpr (MULTIPLIES) {
+    int2 list = make_int2(0, 0);
+    if (listed_a && lane < ROWS && top + lane < M)
+      list = __ldg(reinterpret_cast<const int2*>(rows_of_a) + top + lane);
+    fours = stage_rows(of_a, list, staged, row_of, warp, lane);
+  }
   if constexpr (HELD) {
     if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
-    __syncthreads();
+  }
+  if constexpr (HELD || MULTIPLIES) __syncthreads();
+  const bool multiplied = MULTIPLIES && fours <= FOURS;
+  if constexpr (HELD) {
     if (listed_b && block + AHEAD < BLOCKS)
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
@@ -151,10 +169,16 @@ __device__ __forceinline__ void correct(
     }
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
+    const unsigned char* eight = others + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
     Four<4> found[TURNS];
-    #pragma unroll
-    for (int t = 0; t < TURNS; ++t)
-      found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
+    Gathered gathered;
+    if (multiplied) {
+      if (fours > 0) gather_columns(eight, staged + lane % 4, gathered);
+    } else {
+      #pragma unroll
+      for (int t = 0; t < TURNS; ++t)
+        found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
+    }
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
@@ -162,7 +186,12 @@ __device__ __forceinline__ void correct(
       __syncwarp();
     }
     if (listed_a) {
-      add_rows(own, of_a, rows_listed, found, listed_b, tile, lane);
+      int of_rows[TURNS][16] = {};
+      if (multiplied)
+        multiply_rows(eight, staged + lane % 4, row_of + lane % 4, fours, gathered, of_rows, lane);
+      else
+        sum_rows(own, of_a, rows_listed, found, of_rows);
+      add_rows(of_rows, listed_b, tile, lane);
       __syncwarp();
     }
     const int first_row = top + lane / ACROSS, column = left + 4 * (lane % ACROSS);
@@ -233,7 +262,8 @@ class Correction:
             "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, **turned_sizes(self.k),
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
-            "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
+            "MULTIPLIES": panel.multiplies, "FOURS": FOURS, "PANEL_BYTES": panel.held_bytes,
+            "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together,
         }  # fmt: skip
