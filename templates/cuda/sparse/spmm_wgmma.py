@@ -145,7 +145,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "SIZE": tiling.value_size, "APART": 8 if workload.floating else 1,
         "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
-        "STAGING_START": tiling.staging_start,
+        "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCT", _product(workload))

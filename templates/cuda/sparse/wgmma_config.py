@@ -35,7 +35,6 @@ _OF_A_LOOP = 32
 """That it needs beside all sums and the places of tiles, where these do not end with the block."""
 _COPYING = 56
 """Registers of a thread that copies."""
-_BARRIER_BYTES = 16
 _ALIGNMENT = 128
 
 
@@ -158,6 +157,11 @@ class LongTiling:
         return 4 * self.config.teams * self.staging_bytes
 
     @property
+    def barrier_bytes(self) -> int:
+        """Of a stage: when it is full, when empty, and in a cluster when all are; whole 16 bytes."""
+        return 16 if self.config.cluster == 1 else 32
+
+    @property
     def staging_start(self) -> int:
         """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
         return self._behind_terms if self.config.persistent else 0
@@ -165,7 +169,7 @@ class LongTiling:
     @property
     def _behind_terms(self) -> int:
         terms = 3 * 4 * self.workload.vector * (2 if self.config.persistent else 1)
-        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
+        return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
 
     @property
     def smem_bytes(self) -> int:

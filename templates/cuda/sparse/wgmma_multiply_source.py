@@ -12,12 +12,16 @@ FINISH_ROWS = r"""
 struct RowTerms {
   int* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
-    float* scale = reinterpret_cast<float*>(bias + VECTOR);
     for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
-      bias[i] = __ldg(reinterpret_cast<const int*>(from.bias) + first + i);
-      if constexpr (!WIDE) scale[i] = __ldg(from.scale + first + i);
-      if constexpr (FLOAT_BIAS) scale[VECTOR + i] = __ldg(from.scale + TERMS + first + i);
+      const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
+      start_copy(to, from.bias + first + i);
+      if constexpr (!WIDE) start_copy(to + 4 * VECTOR, from.scale + first + i);
+      if constexpr (FLOAT_BIAS) start_copy(to + 8 * VECTOR, from.scale + TERMS + first + i);
     }
+  }
+  // Not waited for: products go on meanwhile.
+  static __device__ __forceinline__ void start_copy(unsigned to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory");
   }
   __device__ __forceinline__ Rows of(int row) const {
     const float* scale = reinterpret_cast<const float*>(bias + VECTOR);
@@ -149,7 +153,7 @@ __device__ __forceinline__ void multiply_stages(
       for (int i = 0; i < TILES; ++i) multiply_rows(sums[i], own[d][i], ring.stage(at.stage), d);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     wait_for_products<1>();
-    if (before >= 0) leave(ring.empty(before), number);
+    if (before >= 0) leave(ring, before, number);
     before = at.stage;
     at.advance();
   };
@@ -164,7 +168,7 @@ __device__ __forceinline__ void multiply_stages(
     step(a);
     wait_for_products<0>();
   }
-  if (before >= 0) leave(ring.empty(before), number);
+  if (before >= 0) leave(ring, before, number);
 }
 """
 """Products of stages whose fragments are turned together.
@@ -188,7 +192,7 @@ __device__ __forceinline__ void multiply_stages(
     for (int p = 0; p < PRODUCTS; ++p) {
       wait_for_products<LATER>();
       // Of the stage before, no product is under way now.
-      if (p == LATER && before >= 0) leave(ring.empty(before), number);
+      if (p == LATER && before >= 0) leave(ring, before, number);
       turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH + p % TILES * 16 * SIZE);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       multiply_rows(sums[p % TILES], a[p % 2], values, p / TILES);
@@ -198,7 +202,7 @@ __device__ __forceinline__ void multiply_stages(
     at.advance();
   }
   wait_for_products<0>();
-  if (before >= 0) leave(ring.empty(before), number);
+  if (before >= 0) leave(ring, before, number);
 }
 """
 """Products whose fragments are turned one after the other."""
