@@ -32,7 +32,7 @@ def jobs_of(
 ) -> list[SparseJob]:
     """Every template's default; drawn and named configurations of the first; the ablation.
 
-    With `--each` also, for each combination of values of some knobs of the first template, the
+    With `--each` also, for each combination of values of some knobs of any template, the
     configuration of least estimated time, and of these the best.
     """
     names = options.templates.split(",") if options.templates else None
@@ -53,6 +53,8 @@ def jobs_of(
     for other in others:
         own = other.space(case.workload, target)
         chosen = [other.default(case.workload, target)]
+        if options.each:
+            chosen += best_of_each(other, case, target, options)
         if options.ablation and other.name == "spmm_online":
             chosen += [
                 own.config_type(**{**vars(chosen[0]), "ahead": ahead, "padded": padded})
