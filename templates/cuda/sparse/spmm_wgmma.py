@@ -1,6 +1,6 @@
 """Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel.
 
-Integers of 8 bits, or floats of 16.
+Integers of 8 or 4 bits, or floats of 16.
 """
 
 from __future__ import annotations
@@ -38,18 +38,23 @@ from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.operators.spmm_dtypes import value_range
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
-_BYTES = ("int8", "uint8")
+_AS_BYTES = {"int8": "int8", "uint8": "uint8", "int4": "int8", "uint4": "uint8"}
+_NIBBLE_FACTOR = 16
+"""Values of b of 4 bits are multiplied where they lie, in the upper half of a byte."""
+_MOST_SUM = (1 << 31) - 1
 _ALIGNED_BYTES = 16
 """Of a row of b: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Products of bytes or of floats with long vectors, rows of b whole 16 bytes, on Hopper.
+    """Products of bytes, nibbles or floats with long vectors, rows of b whole 16 bytes, on Hopper.
 
     Vectors of 16 rows are its own where no panel of b fits shared memory: by count each gathered
     row comes from the L2 for so few rows of y that `spmm_panel` is faster: on an H100 123 us to 220
@@ -57,16 +62,24 @@ def matches(workload: object, target: Target) -> bool:
     """
     if not isinstance(workload, Spmm) or not target.has_wgmma:
         return False
-    bytes_alone = workload.in_dtype in _BYTES and workload.weight_dtype in _BYTES
-    size = 2 if workload.floating else 1
+    bits = element(workload.in_dtype).bits
     return (
         workload.vector in LONG_VECTORS
         and not (workload.vector == LONG_VECTORS[0] and panel_fits(workload, target))
-        and (bytes_alone or workload.floating)
-        and workload.n * size % _ALIGNED_BYTES == 0
+        and (workload.floating or _sums_fit(workload))
+        and workload.n * bits % (8 * _ALIGNED_BYTES) == 0
         and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
-        and indexable((workload.k, workload.n * size), workload.y_shape)
+        and indexable((workload.k, workload.n * max(1, bits // 8)), workload.y_shape)
     )
+
+
+def _sums_fit(workload: Spmm) -> bool:
+    """Whether both factors are bytes or nibbles, and sums of 16 times the latter fit int32."""
+    if not {workload.in_dtype, workload.weight_dtype} <= _AS_BYTES.keys():
+        return False
+    factor = _NIBBLE_FACTOR if is_four_bit(workload.in_dtype) else 1
+    most = [max(map(abs, value_range(d))) for d in (workload.in_dtype, workload.weight_dtype)]
+    return workload.longest * most[0] * most[1] * factor <= _MOST_SUM
 
 
 def space(workload: Spmm, target: Target) -> Space[LongConfig]:
@@ -106,6 +119,10 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """All lanes of a warp have pieces of rows that threads copy."""
         return tiling_of(config).pieces_of_warp % 32 == 0
 
+    def nibbles_have_pairs(config: LongConfig) -> bool:
+        """Where bytes hold two columns of b, a warp has two tiles of 16."""
+        return config.tiles % 2 == 0 or not tiling_of(config).nibbles
+
     def blocks_take_tiles(config: LongConfig) -> bool:
         """Blocks that take one tile after another have some to take."""
         tiling = tiling_of(config)
@@ -118,6 +135,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         panels_have_columns,
         clusters_share_vectors,
         warps_copy_together,
+        nibbles_have_pairs,
     )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
@@ -166,8 +184,8 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
 
 def _product(workload: Spmm) -> str:
     """C++ of the instruction over sums d, the left factor's registers a and a descriptor b."""
-    kinds = workload.in_dtype, workload.weight_dtype
-    shape = (64, workload.vector, DEPTH // element(workload.in_dtype).bytes)
+    kinds = [_AS_BYTES.get(kind, kind) for kind in (workload.in_dtype, workload.weight_dtype)]
+    shape = (64, workload.vector, DEPTH // (2 if workload.floating else 1))
     accumulator = "float32" if workload.floating else "int32"
     atom = Wgmma(shape, *kinds, accumulator, a_from_registers=True)
     behind = "".join(f", {immediate}" for immediate in atom.immediates)

@@ -8,6 +8,7 @@ from autoq.templates.cuda.device.launch.registers import RegisterBudget, registe
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 LONG_VECTORS = (16, 32, 64, 128)
@@ -75,8 +76,18 @@ class LongTiling:
 
     @property
     def value_size(self) -> int:
-        """Bytes of a value of either side."""
-        return element(self.workload.in_dtype).bytes
+        """Bytes of a value of the sparse side, and of b where it has no 4 bits."""
+        return 2 if self.workload.floating else 1
+
+    @property
+    def nibbles(self) -> bool:
+        """Whether values of b have 4 bits, and lie in shared memory as they do in b."""
+        return is_four_bit(self.workload.in_dtype)
+
+    @property
+    def row_bytes(self) -> int:
+        """A gathered row."""
+        return self.columns * self.value_size // (2 if self.nibbles else 1)
 
     @property
     def columns(self) -> int:
@@ -112,13 +123,13 @@ class LongTiling:
     @property
     def pitch(self) -> int:
         """Bytes from one gathered row to the next."""
-        return self.columns * self.value_size + PADDING_BYTES
+        return self.row_bytes + PADDING_BYTES
 
     @property
     def pieces_of_warp(self) -> int:
         """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
         rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
-        return rows * self.columns * self.value_size // PIECE_BYTES
+        return rows * self.row_bytes // PIECE_BYTES
 
     @property
     def value_bytes(self) -> int:
@@ -158,7 +169,7 @@ class LongTiling:
 
     @property
     def barrier_bytes(self) -> int:
-        """Of a stage: when it is full, when empty, and in a cluster when all are; whole 16 bytes."""
+        """Of a stage: when it is full, when empty, in a cluster when all are; whole 16 bytes."""
         return 16 if self.config.cluster == 1 else 32
 
     @property
@@ -220,7 +231,12 @@ class LongTiling:
 
     @property
     def finished_columns(self) -> int:
-        """Columns that a warp finishes together: of two tiles, where bytes are staged."""
+        """Columns that a warp finishes together: of two tiles, where bytes are staged.
+
+        Nibbles of a byte are columns of two tiles.
+        """
+        if self.nibbles:
+            return 2 * CHUNK_COLUMNS
         epilogue = self.workload.epilogue
         staged = element(epilogue.out_dtype).bytes == 1 and epilogue.residual_dtype is None
         staged = staged and not self.workload.floating

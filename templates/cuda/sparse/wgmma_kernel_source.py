@@ -17,14 +17,17 @@ __device__ __forceinline__ void multiply_columns(
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
   terms.fetch(from, order * VECTOR, 32 * warp + number);
-  const unsigned lane_place = number * PITCH + warp * TILES * 16 * SIZE;
+  const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
+    for (int j = 0; j < TILE_SUMS; ++j) {
+      asm volatile("" : "+r"(sums[i][j]) :: "memory");
+      if constexpr (NIBBLES) sums[i][j] >>= 4;
+    }
   const int column = first_column + warp * TILES * 16;
-  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : 2)};
+  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   const Channels own = shared_terms(from);
   unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.

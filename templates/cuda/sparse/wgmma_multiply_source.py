@@ -45,7 +45,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane) {
   constexpr int PIECE = 16 / sizeof(OUT), PIECES = 16 * TILES / PIECE;
   constexpr int Y_PITCH = 16 * TILES + PIECE, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
-  constexpr int FINISHED = COLUMNS / 16, GAP = FINISHED > 1 ? 16 : 0;  // tiles of an epilogue
+  constexpr int FINISHED = COLUMNS / 16;  // tiles of an epilogue
+  constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   OUT* staged = reinterpret_cast<OUT*>(staging);
   #pragma unroll
@@ -98,8 +99,19 @@ __device__ __forceinline__ void read_pairs(unsigned (&r)[4], unsigned rows) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(rows) : "memory");
 }
-__device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows) {
-  if constexpr (FLOATS) {
+// The fragment of one of a warp's tiles of 16 columns.
+__device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows, int tile) {
+  if constexpr (NIBBLES) {  // two tiles have columns in the same bytes
+    unsigned r[4];
+    read_pairs(r, rows + tile / 2 * 16);
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned two = __byte_perm(r[2 * half], r[2 * half + 1], tile % 2 ? 0x7531 : 0x6420);
+      a[2 * half] = two << 4 & 0xf0f0f0f0;
+      a[2 * half + 1] = two & 0xf0f0f0f0;
+    }
+  } else if constexpr (FLOATS) {
+    rows += tile * 16 * SIZE;
     #pragma unroll
     for (int i = 0; i < SIZE; ++i) {  // eights of columns
       unsigned r[4];
@@ -109,7 +121,7 @@ __device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows) {
     }
   } else {
     unsigned r[4];
-    read_pairs(r, rows);
+    read_pairs(r, rows + tile * 16);
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       a[2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
@@ -145,7 +157,7 @@ __device__ __forceinline__ void multiply_stages(
     #pragma unroll
     for (int d = 0; d < DEPTHS; ++d)
       #pragma unroll
-      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH + 16 * i * SIZE);
+      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH, i);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int d = 0; d < DEPTHS; ++d)
@@ -193,7 +205,7 @@ __device__ __forceinline__ void multiply_stages(
       wait_for_products<LATER>();
       // Of the stage before, no product is under way now.
       if (p == LATER && before >= 0) leave(ring, before, number);
-      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH + p % TILES * 16 * SIZE);
+      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH, p % TILES);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       multiply_rows(sums[p % TILES], a[p % 2], values, p / TILES);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

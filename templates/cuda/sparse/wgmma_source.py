@@ -2,7 +2,8 @@
 
 The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b, or
 of 16 rows of floats. Its right factor is the vectors, whose rows are its columns, in shared memory
-as they were packed. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
+as they were packed. Of values of 4 bits a byte has two columns, which as bytes of their own are
+16 times as large. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
 `staged_source.py` says. A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its
 length.
 """
@@ -10,7 +11,9 @@ length.
 from __future__ import annotations
 
 LONG_HEADING = r"""
-constexpr int TILE = 64 * TEAMS * TILES, PITCH = TILE * SIZE + PADDING, DEPTHS = ROWS / 32;
+constexpr int in_bytes(int columns) { return NIBBLES ? columns / 2 : columns * SIZE; }
+constexpr int TILE = 64 * TEAMS * TILES, TILE_BYTES = in_bytes(TILE), PITCH = TILE_BYTES + PADDING;
+constexpr int DEPTHS = ROWS / 32;
 constexpr int VALUE_BYTES = VECTOR * ROWS * SIZE, EIGHTS = VECTOR / 8, TILE_SUMS = VECTOR / 2;
 constexpr int CONSUMERS = 4 * TEAMS;
 
@@ -92,7 +95,7 @@ __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
 // What one vector row has in the packed arrays.
 struct VectorRow { int stage, length; };
 
-// Loads that are to begin where they stand: ptxas moves those by the non-coherent path to their use.
+// Loads that begin where they stand: ptxas moves those by the non-coherent path to their use.
 __device__ __forceinline__ int read_here(const int* from) {
   int found;
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(found) : "l"(from) : "memory");
@@ -152,7 +155,7 @@ struct Values {
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
     int rank, int thread) {
-  constexpr int CHUNKS = TILE * SIZE / 16;
+  constexpr int CHUNKS = TILE_BYTES / 16;
   constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
   constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same columns of all of its rows
@@ -164,8 +167,9 @@ __device__ __forceinline__ void copy_stages(
   const auto column_of = [&](int i) {
     return EVEN ? own_column : (i * 32 + number) % CHUNKS * 16;
   };
-  const int own_bytes = (N % TILE == 0 ? TILE : min(TILE, N - first_column)) * SIZE;
-  const unsigned char* own_columns = reinterpret_cast<const unsigned char*>(b + first_column);
+  const int own_bytes = in_bytes(N % TILE == 0 ? TILE : min(TILE, N - first_column));
+  const unsigned char* own_columns =
+      reinterpret_cast<const unsigned char*>(b) + in_bytes(first_column);
   const int bulk_bytes = 4 * BULK_ROWS * own_bytes;
   const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
@@ -176,7 +180,7 @@ __device__ __forceinline__ void copy_stages(
     if constexpr (BULK_ROWS > 0) {
       const int from = __shfl_sync(0xffffffffu, place, lane + number % BULK_ROWS);
       if (number < BULK_ROWS)
-        copy(to + number * PITCH, own_columns + from * SIZE, own_bytes, full);
+        copy(to + number * PITCH, own_columns + in_bytes(from), own_bytes, full);
     }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
@@ -188,10 +192,10 @@ __device__ __forceinline__ void copy_stages(
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
         const int column = column_of(piece + i);
-        if (N % TILE == 0 || first_column * SIZE + column < N * SIZE)
+        if (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N))
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                        :: "r"(to + row_of(piece + i) * PITCH + column),
-                          "l"(own_columns + (from[i] * SIZE + column))
+                          "l"(own_columns + (in_bytes(from[i]) + column))
                        : "memory");
       }
     }
