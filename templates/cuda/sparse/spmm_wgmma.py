@@ -1,6 +1,6 @@
 """Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel.
 
-Integers of 8 or 4 bits, or floats of 16.
+Integers of 8 or 4 bits, those of the sparse side also of 16, or floats of 16.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _AS_BYTES = {"int8": "int8", "uint8": "uint8", "int4": "int8", "uint4": "uint8"}
+_DIGITS = {**_AS_BYTES, "int16": "int8", "uint16": "uint8"}
+"""The type of a value's highest byte; lower ones have no sign."""
+_MOST_DIGIT = 255
 _NIBBLE_FACTOR = 16
 """Values of b of 4 bits are multiplied where they lie, in the upper half of a byte."""
 _MOST_SUM = (1 << 31) - 1
@@ -74,12 +77,12 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def _sums_fit(workload: Spmm) -> bool:
-    """Whether both factors are bytes or nibbles, and sums of 16 times the latter fit int32."""
-    if not {workload.in_dtype, workload.weight_dtype} <= _AS_BYTES.keys():
+    """Whether b has bytes or nibbles, and int32 sums of each digit, of 16 times the latter, fit."""
+    if workload.in_dtype not in _AS_BYTES or workload.weight_dtype not in _DIGITS:
         return False
     factor = _NIBBLE_FACTOR if is_four_bit(workload.in_dtype) else 1
     most = [max(map(abs, value_range(d))) for d in (workload.in_dtype, workload.weight_dtype)]
-    return workload.longest * most[0] * most[1] * factor <= _MOST_SUM
+    return workload.longest * most[0] * min(most[1], _MOST_DIGIT) * factor <= _MOST_SUM
 
 
 def space(workload: Spmm, target: Target) -> Space[LongConfig]:
@@ -164,9 +167,10 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
+        "TERM_BYTES": tiling.term_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
-    source = LONG_HEADING.replace("PRODUCT", _product(workload))
+    source = LONG_HEADING.replace("PRODUCTS", _products(tiling))
     stages = WHOLE_STAGES if config.whole_stages else SINGLE_PRODUCTS
     source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE + stages + COLUMNS_SOURCE
     functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
@@ -182,22 +186,29 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
     )  # fmt: skip
 
 
-def _product(workload: Spmm) -> str:
-    """C++ of the instruction over sums d, the left factor's registers a and a descriptor b."""
-    kinds = [_AS_BYTES.get(kind, kind) for kind in (workload.in_dtype, workload.weight_dtype)]
+def _products(tiling: LongTiling) -> str:
+    """C++ of the instruction of each digit over sums d, registers a and a descriptor b."""
+    workload = tiling.workload
+    right = _AS_BYTES.get(workload.in_dtype, workload.in_dtype)
+    highest = _DIGITS.get(workload.weight_dtype, workload.weight_dtype)
+    kinds = ["uint8"] * (tiling.left_digits - 1) + [highest]
     shape = (64, workload.vector, DEPTH // (2 if workload.floating else 1))
     accumulator = "float32" if workload.floating else "int32"
-    atom = Wgmma(shape, *kinds, accumulator, a_from_registers=True)
-    behind = "".join(f", {immediate}" for immediate in atom.immediates)
     count = workload.vector // 2
     sums = ", ".join(f"%{i}" for i in range(count))
     left = ", ".join(f"%{count + i}" for i in range(4))
     outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
-    return (
-        f'asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
-        f'{{{sums}}}, {{{left}}}, %{count + 4}, p{behind}; }}"\n    : {outputs}\n'
-        '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
-    )
+    source = ""
+    for digit, kind in enumerate(kinds):
+        atom = Wgmma(shape, right, kind, accumulator, a_from_registers=True)
+        behind = "".join(f", {immediate}" for immediate in atom.immediates)
+        source += (
+            f"\n  if constexpr (DIGIT == {digit})\n"
+            f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
+            f'{{{sums}}}, {{{left}}}, %{count + 4}, p{behind}; }}"\n    : {outputs}\n'
+            '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
+        )
+    return source
 
 
 def pack(workload: Spmm, config: LongConfig, constants: Constants) -> tuple[np.ndarray, ...]:

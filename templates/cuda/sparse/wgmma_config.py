@@ -35,7 +35,8 @@ _OF_AN_INSTRUCTION = 30
 _OF_A_LOOP = 32
 """That it needs beside all sums and the places of tiles, where these do not end with the block."""
 _COPYING = 56
-"""Registers of a thread that copies."""
+_COPYING_AHEAD_IN_CLUSTERS = 64
+"""Registers of a thread that copies; what is read of the next tile takes some."""
 _ALIGNMENT = 128
 
 
@@ -118,7 +119,9 @@ class LongTiling:
     @property
     def budget(self) -> RegisterBudget:
         """Registers of a thread that copies, and of one that multiplies."""
-        return register_budget(self.config.teams, self.config.blocks_per_unit, _COPYING)
+        both = self.config.persistent and self.config.cluster > 1
+        copying = _COPYING_AHEAD_IN_CLUSTERS if both else _COPYING
+        return register_budget(self.config.teams, self.config.blocks_per_unit, copying)
 
     @property
     def pitch(self) -> int:
@@ -134,7 +137,7 @@ class LongTiling:
     @property
     def value_bytes(self) -> int:
         """Values of a stage."""
-        return self.workload.vector * self.config.rows * self.value_size
+        return self.workload.vector * self.config.rows * self.value_size * self.left_digits
 
     @property
     def stage_bytes(self) -> int:
@@ -179,8 +182,13 @@ class LongTiling:
 
     @property
     def _behind_terms(self) -> int:
-        terms = 3 * 4 * self.workload.vector * (2 if self.config.persistent else 1)
+        terms = self.term_bytes * (2 if self.config.persistent else 1)
         return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
+
+    @property
+    def term_bytes(self) -> int:
+        """Biases, of 64 bits where sums are, and two factors of the rows of a tile."""
+        return (16 if self.workload.wide else 12) * self.workload.vector
 
     @property
     def smem_bytes(self) -> int:
@@ -198,7 +206,12 @@ class LongTiling:
     @property
     def sums(self) -> int:
         """Sums of a thread."""
-        return self.config.tiles * self.workload.vector // 2
+        return self.config.tiles * self.sums_of_tile
+
+    @property
+    def sums_of_tile(self) -> int:
+        """Sums of a thread that a product, or one of each digit, adds to."""
+        return self.workload.vector // 2 * self.planes
 
     @property
     def registers(self) -> int:
@@ -214,7 +227,7 @@ class LongTiling:
         # A product's registers lie within those of the launch, and so do those of the next stage's.
         held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles * self.value_size
         if not self.config.whole_stages:
-            held = self.workload.vector // 2 + _OF_AN_INSTRUCTION
+            held = self.sums_of_tile + _OF_AN_INSTRUCTION
         if self.config.persistent or self.workload.floating:  # ptxas serialises products of more
             held = max(held, self.sums + 4 * self.config.tiles + _OF_A_LOOP)
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
@@ -249,7 +262,8 @@ class LongTiling:
 
     @property
     def left_digits(self) -> int:
-        return 1
+        """Bytes of an integer of the sparse side: each has its products."""
+        return 2 if self.workload.weight_dtype in ("int16", "uint16") else 1
 
     @property
     def right_digits(self) -> int:
@@ -257,4 +271,5 @@ class LongTiling:
 
     @property
     def planes(self) -> int:
-        return 1
+        """Sums of an output."""
+        return self.left_digits

@@ -87,17 +87,18 @@ __device__ __forceinline__ void multiply_sparse(
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
     Position at = {0, 0};
-    int* terms = reinterpret_cast<int*>(smem + RING_BYTES + STAGES * BARRIER_BYTES);
+    unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
     // Terms of two tiles: warps may still read those of one when others are at the next.
-    int* next_terms = terms + PERSISTENT * 3 * VECTOR;
+    unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
       const int order = tile / PANELS, first_column = tile % PANELS * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
-      multiply_columns(ring, row, at, from, y, smem, RowTerms{terms}, order,
-                       __ldg(rows_of + order), first_column, warp, number);
+      const RowTerms own = {reinterpret_cast<Total*>(terms)};
+      multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),
+                       first_column, warp, number);
       row = next;
-      int* last = terms;
+      unsigned char* last = terms;
       terms = next_terms, next_terms = last;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
   }

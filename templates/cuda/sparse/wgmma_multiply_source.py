@@ -10,18 +10,21 @@ FINISH_ROWS = r"""
 // What the epilogue takes for the rows of a vector row, in shared memory: read from the L2 where a
 // product ends, each eight of them would be waited for.
 struct RowTerms {
-  int* bias;
+  Total* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
     for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
       const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
-      start_copy(to, from.bias + first + i);
-      if constexpr (!WIDE) start_copy(to + 4 * VECTOR, from.scale + first + i);
-      if constexpr (FLOAT_BIAS) start_copy(to + 8 * VECTOR, from.scale + TERMS + first + i);
+      start_copy(to, reinterpret_cast<const Total*>(from.bias) + first + i);
+      const unsigned scales = (unsigned)__cvta_generic_to_shared(bias + VECTOR) + 4 * i;
+      if constexpr (!WIDE) start_copy(scales, from.scale + first + i);
+      if constexpr (FLOAT_BIAS) start_copy(scales + 4 * VECTOR, from.scale + TERMS + first + i);
     }
   }
   // Not waited for: products go on meanwhile.
-  static __device__ __forceinline__ void start_copy(unsigned to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(to), "l"(from) : "memory");
+  template <typename T> static __device__ __forceinline__ void start_copy(
+      unsigned to, const T* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(to), "l"(from), "n"(sizeof(T)) : "memory");
   }
   __device__ __forceinline__ Rows of(int row) const {
     const float* scale = reinterpret_cast<const float*>(bias + VECTOR);
@@ -57,7 +60,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     for (int i = 0; i < TILES; i += FINISHED) {
       int eight[ALL_SUMS];
       #pragma unroll
-      for (int e = 0; e < 4 * FINISHED; ++e) eight[e] = sums[i + e / 4][4 * j + e % 4];
+      for (int e = 0; e < ALL_SUMS; ++e)
+        eight[e] = sums[i + e % SUMS / 4][e / SUMS * PLANE_SUMS + 4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
       if constexpr (STAGES_Y) {
         OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + 16 * i + (lane.column - column);
@@ -132,14 +136,17 @@ __device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows, int tile) 
   #pragma unroll
   for (int e = 0; e < 4 * SIZE; ++e) asm volatile("" : "+r"(a[e]) :: "memory");
 }
-// Values of a stage: for 32 rows, or 16 of floats, two columns of 16 bytes, each of eights of rows.
+// Values of a stage: for 32 rows and a digit, or 16 rows of floats, two columns of 16 bytes, each
+// of eights of rows.
 __device__ __forceinline__ void multiply_rows(
     int (&sums)[TILE_SUMS], const Fragment& a, unsigned values, int depth) {
+  const auto part = [&](int i) {
+    const unsigned own = values + (depth * SIZE * LEFT_DIGITS + i) * VECTOR * 32;
+    return LAYOUT | (own & 0x3ffff) >> 4;
+  };
   #pragma unroll
-  for (int i = 0; i < SIZE; ++i) {
-    const unsigned own = values + (depth * SIZE + i) * VECTOR * 32;
-    multiply_tile(sums, a + 4 * i, LAYOUT | (own & 0x3ffff) >> 4);
-  }
+  for (int i = 0; i < SIZE; ++i) multiply_tile<0>(sums, a + 4 * i, part(i));
+  if constexpr (LEFT_DIGITS == 2) multiply_tile<1>(sums + PLANE_SUMS, a, part(1));
 }
 
 """

@@ -14,13 +14,13 @@ LONG_HEADING = r"""
 constexpr int in_bytes(int columns) { return NIBBLES ? columns / 2 : columns * SIZE; }
 constexpr int TILE = 64 * TEAMS * TILES, TILE_BYTES = in_bytes(TILE), PITCH = TILE_BYTES + PADDING;
 constexpr int DEPTHS = ROWS / 32;
-constexpr int VALUE_BYTES = VECTOR * ROWS * SIZE, EIGHTS = VECTOR / 8, TILE_SUMS = VECTOR / 2;
+constexpr int VALUE_BYTES = VECTOR * ROWS * SIZE * LEFT_DIGITS, EIGHTS = VECTOR / 8;
+constexpr int PLANE_SUMS = VECTOR / 2, TILE_SUMS = PLANES * PLANE_SUMS;
 constexpr int CONSUMERS = 4 * TEAMS;
 
-// d += a b, with four registers of each thread and a tile of shared memory.
-__device__ __forceinline__ void multiply_tile(
-    int* d, const unsigned* a, unsigned long long b) {
-  PRODUCT
+// d += a b, with four registers of each thread and a tile of shared memory: of a digit of values.
+template <int DIGIT> __device__ __forceinline__ void multiply_tile(
+    int* d, const unsigned* a, unsigned long long b) {PRODUCTS
 }
 """
 """What the instruction stands in."""
