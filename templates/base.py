@@ -42,6 +42,7 @@ class Template:
         other estimates of the same template only; None where it has no model of its time.
     keeps_nibbles: whether `pack` leaves 4-bit weights two a byte, if it takes any.
     preference: of templates that match a workload the one with the largest is used untuned.
+    preference_for(workload, target): its preference where that depends on the workload.
     """
 
     name: str
@@ -57,10 +58,17 @@ class Template:
     estimate: Callable[[Any, Any, Target], float] | None = None
     keeps_nibbles: bool = False
     preference: int = 0
+    preference_for: Callable[[Any, Target], int] | None = None
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""
         return workload.layouts <= self.layouts and self.computes(workload, target)
+
+    def preference_of(self, workload: Workload, target: Target) -> int:
+        """Its preference for a workload that it matches."""
+        if self.preference_for is None:
+            return self.preference
+        return self.preference_for(workload, target)
 
     def program(self, workload: Workload, config: Any, target: Target) -> Program:
         """What `build` gives, as a program; raises BuildError for one that cannot be run."""

@@ -53,4 +53,5 @@ def matching(
     workload: Workload, target: Target, templates: Iterable[Template] = TEMPLATES
 ) -> list[Template]:
     """Templates that can compute the workload on the target, the preferred one first."""
-    return preferred_first(t for t in templates if t.matches(workload, target))
+    found = [template for template in templates if template.matches(workload, target)]
+    return sorted(found, key=lambda template: -template.preference_of(workload, target))

@@ -3,11 +3,10 @@
 `--set` names the cases: `table` are products of equal rows, `pairs` such in every pair of types,
 `layer` the layer of the paper's figures 11 and 12 in every pair of types, `collection` 96 matrices
 of pruned layers' shapes with 128, 256 and 512 columns on the right. A case runs with the untuned
-default of every template, Magicube's way among them, the ablation of all knobs around the default
-(`--ablation`), `--samples` drawn configurations of the first template, those that `--knobs` names
-and, for each combination of values of some knobs (`--each`), the one of least estimated time. Every
-element of an output is compared before a time counts. Times are medians over replays of a CUDA
-graph.
+default of every template, first of the one that is used untuned, the ablation of all knobs around
+it (`--ablation`), configurations that are drawn (`--samples`) or named (`--knobs`) and, for each
+combination of values of some knobs (`--each`), the one of least estimated time. Every element of an
+output is compared before a time counts. Times are medians over replays of a CUDA graph.
 
 `--prepare` compiles and packs everything into `--work` and stops, which needs no GPU; a run finds
 there what is prepared and prepares the rest. Peers (`--peers`) are cuBLASLt's dense products of

@@ -146,7 +146,12 @@ def table_cases() -> list[SparseCase]:
         *(equal_rows(*large, sparsity, 128) for sparsity in (0.5, 0.75, 0.9)),
         *(equal_rows(*large, 0.75, vector) for vector in (16, 32, 64)),
         *(equal_rows(*large, sparsity, 8, PAIRS[-1]) for sparsity in (0.9, 0.98)),
-        *(equal_rows(*large, sparsity, 128, PAIRS[-1]) for sparsity in (0.5, 0.75, 0.9)),
+        *(
+            equal_rows(*large, sparsity, 128, pair)
+            for pair, sparsity in itertools.product(
+                (PAIRS[-1], PAIRS[5], PAIRS[1]), (0.5, 0.75, 0.9)
+            )
+        ),
     ]
 
 

@@ -17,6 +17,7 @@ from sparse_products.kernels import prepare
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
+from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
@@ -59,13 +60,13 @@ def test_the_best_of_each_value_are_legal_and_the_default_comes_first() -> None:
     assert all(job.config in space for job in jobs) and 4 <= len(jobs) <= 5
     assert len({(job.config.columns, job.config.staged) for job in jobs}) == 4
     ablated = jobs_of(0, case, TARGET, options("--ablation"))
+    first, *rest = [job.config for job in ablated if job.template == "spmm_panel"]
     changed = [
-        sum(one != other for one, other in zip(vars(job.config).values(), first, strict=True))
-        for job in ablated
-        if job.template == "spmm_panel"
-        for first in [tuple(vars(ablated[0].config).values())]
+        sum(vars(own)[name] != value for name, value in vars(first).items())
+        for own in (first, *rest)
     ]
     assert set(changed) == {0, 1} and len(changed) > 10
+    assert ablated[0].template == matching(case.workload, TARGET)[0].name
     assert sum(job.template == "spmm_online" for job in ablated) >= 4
 
 

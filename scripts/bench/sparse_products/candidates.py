@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from cases.sparse_cases import SparseCase
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.registry import matching
+from autoq.templates.cuda.sparse.spmm_online import OnlineConfig
+from autoq.templates.registry import matching, preferred_first
 from autoq.templates.target import Target
 from sparse_products.kernels import SparseJob
 
@@ -30,38 +32,50 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def jobs_of(
     number: int, case: SparseCase, target: Target, options: argparse.Namespace
 ) -> list[SparseJob]:
-    """Every template's default; drawn and named configurations of the first; the ablation.
+    """Every template's default, first of the one that is used untuned; more by the options.
 
-    With `--each` also, for each combination of values of some knobs of the first template, the
-    configuration of least estimated time, and of these the best.
+    Drawn, named and ablated configurations are of the template that is generally preferred. With
+    `--each` also, for each combination of values of some knobs of any template, the configuration
+    of least estimated time, and of these the best.
     """
     names = options.templates.split(",") if options.templates else None
-    all_of_them = matching(case.workload, target)
-    first, *others = [one for one in all_of_them if names is None or one.name in names]
-    space = first.space(case.workload, target)
-    configs = [first.default(case.workload, target)]
-    named = (
-        space.config_type(**{**vars(configs[0]), **each})
-        for each in knob_lists(options.knobs)
-        if each.keys() <= vars(configs[0]).keys()
-    )
-    configs += [config for config in named if config in space]
-    if options.each:
-        configs += best_of_each(first, case, target, options)
-    configs += space.sample(np.random.default_rng(5), options.samples)
-    jobs = [SparseJob(number, first.name, config) for config in dict.fromkeys(configs)]
-    for other in others:
-        own = other.space(case.workload, target)
-        chosen = [other.default(case.workload, target)]
-        if options.ablation and other.name == "spmm_online":
-            chosen += [
-                own.config_type(**{**vars(chosen[0]), "ahead": ahead, "padded": padded})
-                for ahead, padded in itertools.product((False, True), (False, True))
-            ]
-        jobs += [SparseJob(number, other.name, config) for config in dict.fromkeys(chosen)]
-    if options.ablation:
-        jobs += [SparseJob(number, first.name, config) for config in ablated(space, configs[0])]
+    untuned, *others = [
+        one for one in matching(case.workload, target) if names is None or one.name in names
+    ]
+    main = preferred_first([untuned, *others])[0]
+    jobs: list[SparseJob] = []
+    for template in (untuned, *others):
+        space = template.space(case.workload, target)
+        configs = [template.default(case.workload, target)]
+        if template is main:
+            configs += chosen_of(space, configs[0], options)
+        if options.each:
+            configs += best_of_each(template, case, target, options)
+        if options.ablation:
+            configs += ablated(space, configs[0]) if template is main else steps_of(configs[0])
+        jobs += [SparseJob(number, template.name, config) for config in configs]
     return list(dict.fromkeys(jobs))
+
+
+def chosen_of(space: Space[Any], first: Any, options: argparse.Namespace) -> list[Any]:
+    """Configurations of a space that `--knobs` names, the other knobs as in `first`, or drawn."""
+    named = (
+        space.config_type(**{**vars(first), **each})
+        for each in knob_lists(options.knobs)
+        if each.keys() <= vars(first).keys()
+    )
+    drawn = space.sample(np.random.default_rng(5), options.samples)
+    return [*(config for config in named if config in space), *drawn]
+
+
+def steps_of(config: Any) -> list[Any]:
+    """Magicube's way without and with each of its knobs; nothing of other templates."""
+    if not isinstance(config, OnlineConfig):
+        return []
+    return [
+        replace(config, ahead=ahead, padded=padded)
+        for ahead, padded in itertools.product((False, True), (False, True))
+    ]
 
 
 def best_of_each(

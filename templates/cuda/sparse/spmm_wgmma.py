@@ -1,6 +1,6 @@
 """Sparse products of vectors of 16 to 128 rows by wgmma: one block for a vector row and a panel.
 
-Integers of 8 bits, or floats of 16.
+Integers of 8 or 4 bits, those of the sparse side also of 16, or floats of 16.
 """
 
 from __future__ import annotations
@@ -38,18 +38,26 @@ from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.operators.spmm_dtypes import value_range
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
-_BYTES = ("int8", "uint8")
+_AS_BYTES = {"int8": "int8", "uint8": "uint8", "int4": "int8", "uint4": "uint8"}
+_DIGITS = {**_AS_BYTES, "int16": "int8", "uint16": "uint8"}
+"""The type of a value's highest byte; lower ones have no sign."""
+_MOST_DIGIT = 255
+_NIBBLE_FACTOR = 16
+"""Values of b of 4 bits are multiplied where they lie, in the upper half of a byte."""
+_MOST_SUM = (1 << 31) - 1
 _ALIGNED_BYTES = 16
 """Of a row of b: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Products of bytes or of floats with long vectors, rows of b whole 16 bytes, on Hopper.
+    """Products of bytes, nibbles or floats with long vectors, rows of b whole 16 bytes, on Hopper.
 
     Vectors of 16 rows are its own where no panel of b fits shared memory: by count each gathered
     row comes from the L2 for so few rows of y that `spmm_panel` is faster: on an H100 123 us to 220
@@ -57,16 +65,24 @@ def matches(workload: object, target: Target) -> bool:
     """
     if not isinstance(workload, Spmm) or not target.has_wgmma:
         return False
-    bytes_alone = workload.in_dtype in _BYTES and workload.weight_dtype in _BYTES
-    size = 2 if workload.floating else 1
+    bits = element(workload.in_dtype).bits
     return (
         workload.vector in LONG_VECTORS
         and not (workload.vector == LONG_VECTORS[0] and panel_fits(workload, target))
-        and (bytes_alone or workload.floating)
-        and workload.n * size % _ALIGNED_BYTES == 0
+        and (workload.floating or _sums_fit(workload))
+        and workload.n * bits % (8 * _ALIGNED_BYTES) == 0
         and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
-        and indexable((workload.k, workload.n * size), workload.y_shape)
+        and indexable((workload.k, workload.n * max(1, bits // 8)), workload.y_shape)
     )
+
+
+def _sums_fit(workload: Spmm) -> bool:
+    """Whether b has bytes or nibbles, and int32 sums of each digit, of 16 times the latter, fit."""
+    if workload.in_dtype not in _AS_BYTES or workload.weight_dtype not in _DIGITS:
+        return False
+    factor = _NIBBLE_FACTOR if is_four_bit(workload.in_dtype) else 1
+    most = [max(map(abs, value_range(d))) for d in (workload.in_dtype, workload.weight_dtype)]
+    return workload.longest * most[0] * min(most[1], _MOST_DIGIT) * factor <= _MOST_SUM
 
 
 def space(workload: Spmm, target: Target) -> Space[LongConfig]:
@@ -106,6 +122,10 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """All lanes of a warp have pieces of rows that threads copy."""
         return tiling_of(config).pieces_of_warp % 32 == 0
 
+    def nibbles_have_pairs(config: LongConfig) -> bool:
+        """Where bytes hold two columns of b, a warp has two tiles of 16."""
+        return config.tiles % 2 == 0 or not tiling_of(config).nibbles
+
     def blocks_take_tiles(config: LongConfig) -> bool:
         """Blocks that take one tile after another have some to take."""
         tiling = tiling_of(config)
@@ -118,6 +138,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         panels_have_columns,
         clusters_share_vectors,
         warps_copy_together,
+        nibbles_have_pairs,
     )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
@@ -145,10 +166,11 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "SIZE": tiling.value_size, "APART": 8 if workload.floating else 1,
         "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
-        "STAGING_START": tiling.staging_start,
+        "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
+        "TERM_BYTES": tiling.term_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
-    source = LONG_HEADING.replace("PRODUCT", _product(workload))
+    source = LONG_HEADING.replace("PRODUCTS", _products(tiling))
     stages = WHOLE_STAGES if config.whole_stages else SINGLE_PRODUCTS
     source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE + stages + COLUMNS_SOURCE
     functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
@@ -164,22 +186,29 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
     )  # fmt: skip
 
 
-def _product(workload: Spmm) -> str:
-    """C++ of the instruction over sums d, the left factor's registers a and a descriptor b."""
-    kinds = workload.in_dtype, workload.weight_dtype
-    shape = (64, workload.vector, DEPTH // element(workload.in_dtype).bytes)
+def _products(tiling: LongTiling) -> str:
+    """C++ of the instruction of each digit over sums d, registers a and a descriptor b."""
+    workload = tiling.workload
+    right = _AS_BYTES.get(workload.in_dtype, workload.in_dtype)
+    highest = _DIGITS.get(workload.weight_dtype, workload.weight_dtype)
+    kinds = ["uint8"] * (tiling.left_digits - 1) + [highest]
+    shape = (64, workload.vector, DEPTH // (2 if workload.floating else 1))
     accumulator = "float32" if workload.floating else "int32"
-    atom = Wgmma(shape, *kinds, accumulator, a_from_registers=True)
-    behind = "".join(f", {immediate}" for immediate in atom.immediates)
     count = workload.vector // 2
     sums = ", ".join(f"%{i}" for i in range(count))
     left = ", ".join(f"%{count + i}" for i in range(4))
     outputs = ", ".join(f'"+r"(d[{i}])' for i in range(count))
-    return (
-        f'asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
-        f'{{{sums}}}, {{{left}}}, %{count + 4}, p{behind}; }}"\n    : {outputs}\n'
-        '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
-    )
+    source = ""
+    for digit, kind in enumerate(kinds):
+        atom = Wgmma(shape, right, kind, accumulator, a_from_registers=True)
+        behind = "".join(f", {immediate}" for immediate in atom.immediates)
+        source += (
+            f"\n  if constexpr (DIGIT == {digit})\n"
+            f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, 1, 0; {atom.instruction} '
+            f'{{{sums}}}, {{{left}}}, %{count + 4}, p{behind}; }}"\n    : {outputs}\n'
+            '    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));'
+        )
+    return source
 
 
 def pack(workload: Spmm, config: LongConfig, constants: Constants) -> tuple[np.ndarray, ...]:

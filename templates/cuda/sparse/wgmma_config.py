@@ -8,6 +8,7 @@ from autoq.templates.cuda.device.launch.registers import RegisterBudget, registe
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 LONG_VECTORS = (16, 32, 64, 128)
@@ -34,8 +35,8 @@ _OF_AN_INSTRUCTION = 30
 _OF_A_LOOP = 32
 """That it needs beside all sums and the places of tiles, where these do not end with the block."""
 _COPYING = 56
-"""Registers of a thread that copies."""
-_BARRIER_BYTES = 16
+_COPYING_AHEAD_IN_CLUSTERS = 64
+"""Registers of a thread that copies; what is read of the next tile takes some."""
 _ALIGNMENT = 128
 
 
@@ -76,8 +77,18 @@ class LongTiling:
 
     @property
     def value_size(self) -> int:
-        """Bytes of a value of either side."""
-        return element(self.workload.in_dtype).bytes
+        """Bytes of a value of the sparse side, and of b where it has no 4 bits."""
+        return 2 if self.workload.floating else 1
+
+    @property
+    def nibbles(self) -> bool:
+        """Whether values of b have 4 bits, and lie in shared memory as they do in b."""
+        return is_four_bit(self.workload.in_dtype)
+
+    @property
+    def row_bytes(self) -> int:
+        """A gathered row."""
+        return self.columns * self.value_size // (2 if self.nibbles else 1)
 
     @property
     def columns(self) -> int:
@@ -108,23 +119,25 @@ class LongTiling:
     @property
     def budget(self) -> RegisterBudget:
         """Registers of a thread that copies, and of one that multiplies."""
-        return register_budget(self.config.teams, self.config.blocks_per_unit, _COPYING)
+        both = self.config.persistent and self.config.cluster > 1
+        copying = _COPYING_AHEAD_IN_CLUSTERS if both else _COPYING
+        return register_budget(self.config.teams, self.config.blocks_per_unit, copying)
 
     @property
     def pitch(self) -> int:
         """Bytes from one gathered row to the next."""
-        return self.columns * self.value_size + PADDING_BYTES
+        return self.row_bytes + PADDING_BYTES
 
     @property
     def pieces_of_warp(self) -> int:
         """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
         rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
-        return rows * self.columns * self.value_size // PIECE_BYTES
+        return rows * self.row_bytes // PIECE_BYTES
 
     @property
     def value_bytes(self) -> int:
         """Values of a stage."""
-        return self.workload.vector * self.config.rows * self.value_size
+        return self.workload.vector * self.config.rows * self.value_size * self.left_digits
 
     @property
     def stage_bytes(self) -> int:
@@ -158,14 +171,24 @@ class LongTiling:
         return 4 * self.config.teams * self.staging_bytes
 
     @property
+    def barrier_bytes(self) -> int:
+        """Of a stage: when it is full, when empty, in a cluster when all are; whole 16 bytes."""
+        return 16 if self.config.cluster == 1 else 32
+
+    @property
     def staging_start(self) -> int:
         """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
         return self._behind_terms if self.config.persistent else 0
 
     @property
     def _behind_terms(self) -> int:
-        terms = 3 * 4 * self.workload.vector * (2 if self.config.persistent else 1)
-        return self.ring_bytes + self.config.stages * _BARRIER_BYTES + terms
+        terms = self.term_bytes * (2 if self.config.persistent else 1)
+        return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
+
+    @property
+    def term_bytes(self) -> int:
+        """Biases, of 64 bits where sums are, and two factors of the rows of a tile."""
+        return (16 if self.workload.wide else 12) * self.workload.vector
 
     @property
     def smem_bytes(self) -> int:
@@ -183,7 +206,12 @@ class LongTiling:
     @property
     def sums(self) -> int:
         """Sums of a thread."""
-        return self.config.tiles * self.workload.vector // 2
+        return self.config.tiles * self.sums_of_tile
+
+    @property
+    def sums_of_tile(self) -> int:
+        """Sums of a thread that a product, or one of each digit, adds to."""
+        return self.workload.vector // 2 * self.planes
 
     @property
     def registers(self) -> int:
@@ -199,7 +227,7 @@ class LongTiling:
         # A product's registers lie within those of the launch, and so do those of the next stage's.
         held = self.registers - _OTHER_REGISTERS + 4 * self.config.tiles * self.value_size
         if not self.config.whole_stages:
-            held = self.workload.vector // 2 + _OF_AN_INSTRUCTION
+            held = self.sums_of_tile + _OF_AN_INSTRUCTION
         if self.config.persistent or self.workload.floating:  # ptxas serialises products of more
             held = max(held, self.sums + 4 * self.config.tiles + _OF_A_LOOP)
         return blocks <= room and self.registers <= budget.consumer and held <= budget.launch
@@ -216,7 +244,12 @@ class LongTiling:
 
     @property
     def finished_columns(self) -> int:
-        """Columns that a warp finishes together: of two tiles, where bytes are staged."""
+        """Columns that a warp finishes together: of two tiles, where bytes are staged.
+
+        Nibbles of a byte are columns of two tiles.
+        """
+        if self.nibbles:
+            return 2 * CHUNK_COLUMNS
         epilogue = self.workload.epilogue
         staged = element(epilogue.out_dtype).bytes == 1 and epilogue.residual_dtype is None
         staged = staged and not self.workload.floating
@@ -229,7 +262,8 @@ class LongTiling:
 
     @property
     def left_digits(self) -> int:
-        return 1
+        """Bytes of an integer of the sparse side: each has its products."""
+        return 2 if self.workload.weight_dtype in ("int16", "uint16") else 1
 
     @property
     def right_digits(self) -> int:
@@ -237,4 +271,5 @@ class LongTiling:
 
     @property
     def planes(self) -> int:
-        return 1
+        """Sums of an output."""
+        return self.left_digits

@@ -36,8 +36,9 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     waves = max(1.0, tiling.tiles_of_y / (target.units * here))
     stages = tiling.steps / workload.vector_rows
     products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
+    products *= tiling.left_digits
     tensor = products * max(_LEAST_PRODUCT, workload.vector / 2)
-    gathered = config.rows * tiling.columns * tiling.value_size
+    gathered = config.rows * tiling.row_bytes
     shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
     fetched = gathered + tiling.value_bytes / config.cluster
     gathering = gathered / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)

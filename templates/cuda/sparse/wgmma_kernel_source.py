@@ -17,17 +17,21 @@ __device__ __forceinline__ void multiply_columns(
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
   terms.fetch(from, order * VECTOR, 32 * warp + number);
-  const unsigned lane_place = number * PITCH + warp * TILES * 16 * SIZE;
+  const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
+    for (int j = 0; j < TILE_SUMS; ++j) {
+      asm volatile("" : "+r"(sums[i][j]) :: "memory");
+      if constexpr (NIBBLES) sums[i][j] >>= 4;
+    }
   const int column = first_column + warp * TILES * 16;
-  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : 2)};
+  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   const Channels own = shared_terms(from);
   unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
+  asm volatile("cp.async.wait_all;" ::: "memory");
   asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
@@ -56,31 +60,45 @@ __device__ __forceinline__ void multiply_sparse(
   if (warp >= CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
     Position at = {0, 1};
+    const int own = thread - 32 * CONSUMERS;
+    const int* all_places = reinterpret_cast<const int*>(places);
+    Values of_values = {nullptr, at, 0};
+    Places of_rows, of_next;
+    VectorRow row = vector_row_of(starts, lengths, tile), next = row;
+    of_rows.start(all_places, row, own);
+    if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
     do {
-      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
-      const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
-      copy_stages(ring, b, reinterpret_cast<const unsigned char*>(values),
-                  reinterpret_cast<const int*>(places), row, at, first_column, tile % CLUSTER,
-                  thread - 32 * CONSUMERS);
+      VectorRow later = next;
+      if constexpr (PERSISTENT) {
+        later = vector_row_of(starts, lengths, tile + 2 * BLOCKS);
+        of_next.start(all_places, next, own);
+      }
+      of_values.next = reinterpret_cast<const unsigned char*>(values) +
+          ((size_t)row.stage * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
+      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
+      row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if constexpr (CLUSTER > 1) {  // others still arrive here
       for (int i = 0; i < STAGES; ++i) {
-        wait_for(ring.empty(at.stage), at.phase);
+        wait_for(ring.empty_in_all(at.stage), at.phase);
         at.advance();
       }
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
     Position at = {0, 0};
-    int* terms = reinterpret_cast<int*>(smem + RING_BYTES + STAGES * 16);
+    unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
     // Terms of two tiles: warps may still read those of one when others are at the next.
-    int* next_terms = terms + PERSISTENT * 3 * VECTOR;
+    unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
+    VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
       const int order = tile / PANELS, first_column = tile % PANELS * TILE;
-      const VectorRow row = {__ldg(starts + order), __ldg(lengths + order)};
-      multiply_columns(ring, row, at, from, y, smem, RowTerms{terms}, order,
-                       __ldg(rows_of + order), first_column, warp, number);
-      int* last = terms;
+      if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
+      const RowTerms own = {reinterpret_cast<Total*>(terms)};
+      multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),
+                       first_column, warp, number);
+      row = next;
+      unsigned char* last = terms;
       terms = next_terms, next_terms = last;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
   }

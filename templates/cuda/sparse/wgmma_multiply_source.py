@@ -10,14 +10,21 @@ FINISH_ROWS = r"""
 // What the epilogue takes for the rows of a vector row, in shared memory: read from the L2 where a
 // product ends, each eight of them would be waited for.
 struct RowTerms {
-  int* bias;
+  Total* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
-    float* scale = reinterpret_cast<float*>(bias + VECTOR);
     for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
-      bias[i] = __ldg(reinterpret_cast<const int*>(from.bias) + first + i);
-      if constexpr (!WIDE) scale[i] = __ldg(from.scale + first + i);
-      if constexpr (FLOAT_BIAS) scale[VECTOR + i] = __ldg(from.scale + TERMS + first + i);
+      const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
+      start_copy(to, reinterpret_cast<const Total*>(from.bias) + first + i);
+      const unsigned scales = (unsigned)__cvta_generic_to_shared(bias + VECTOR) + 4 * i;
+      if constexpr (!WIDE) start_copy(scales, from.scale + first + i);
+      if constexpr (FLOAT_BIAS) start_copy(scales + 4 * VECTOR, from.scale + TERMS + first + i);
     }
+  }
+  // Not waited for: products go on meanwhile.
+  template <typename T> static __device__ __forceinline__ void start_copy(
+      unsigned to, const T* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
+                 :: "r"(to), "l"(from), "n"(sizeof(T)) : "memory");
   }
   __device__ __forceinline__ Rows of(int row) const {
     const float* scale = reinterpret_cast<const float*>(bias + VECTOR);
@@ -41,7 +48,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane) {
   constexpr int PIECE = 16 / sizeof(OUT), PIECES = 16 * TILES / PIECE;
   constexpr int Y_PITCH = 16 * TILES + PIECE, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
-  constexpr int FINISHED = COLUMNS / 16, GAP = FINISHED > 1 ? 16 : 0;  // tiles of an epilogue
+  constexpr int FINISHED = COLUMNS / 16;  // tiles of an epilogue
+  constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   OUT* staged = reinterpret_cast<OUT*>(staging);
   #pragma unroll
@@ -52,7 +60,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     for (int i = 0; i < TILES; i += FINISHED) {
       int eight[ALL_SUMS];
       #pragma unroll
-      for (int e = 0; e < 4 * FINISHED; ++e) eight[e] = sums[i + e / 4][4 * j + e % 4];
+      for (int e = 0; e < ALL_SUMS; ++e)
+        eight[e] = sums[i + e % SUMS / 4][e / SUMS * PLANE_SUMS + 4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
       if constexpr (STAGES_Y) {
         OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + 16 * i + (lane.column - column);
@@ -94,8 +103,19 @@ __device__ __forceinline__ void read_pairs(unsigned (&r)[4], unsigned rows) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(rows) : "memory");
 }
-__device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows) {
-  if constexpr (FLOATS) {
+// The fragment of one of a warp's tiles of 16 columns.
+__device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows, int tile) {
+  if constexpr (NIBBLES) {  // two tiles have columns in the same bytes
+    unsigned r[4];
+    read_pairs(r, rows + tile / 2 * 16);
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const unsigned two = __byte_perm(r[2 * half], r[2 * half + 1], tile % 2 ? 0x7531 : 0x6420);
+      a[2 * half] = two << 4 & 0xf0f0f0f0;
+      a[2 * half + 1] = two & 0xf0f0f0f0;
+    }
+  } else if constexpr (FLOATS) {
+    rows += tile * 16 * SIZE;
     #pragma unroll
     for (int i = 0; i < SIZE; ++i) {  // eights of columns
       unsigned r[4];
@@ -105,7 +125,7 @@ __device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows) {
     }
   } else {
     unsigned r[4];
-    read_pairs(r, rows);
+    read_pairs(r, rows + tile * 16);
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       a[2 * half] = __byte_perm(r[2 * half], r[2 * half + 1], 0x6420);
@@ -116,14 +136,17 @@ __device__ __forceinline__ void turn_rows(Fragment& a, unsigned rows) {
   #pragma unroll
   for (int e = 0; e < 4 * SIZE; ++e) asm volatile("" : "+r"(a[e]) :: "memory");
 }
-// Values of a stage: for 32 rows, or 16 of floats, two columns of 16 bytes, each of eights of rows.
+// Values of a stage: for 32 rows and a digit, or 16 rows of floats, two columns of 16 bytes, each
+// of eights of rows.
 __device__ __forceinline__ void multiply_rows(
     int (&sums)[TILE_SUMS], const Fragment& a, unsigned values, int depth) {
+  const auto part = [&](int i) {
+    const unsigned own = values + (depth * SIZE * LEFT_DIGITS + i) * VECTOR * 32;
+    return LAYOUT | (own & 0x3ffff) >> 4;
+  };
   #pragma unroll
-  for (int i = 0; i < SIZE; ++i) {
-    const unsigned own = values + (depth * SIZE + i) * VECTOR * 32;
-    multiply_tile(sums, a + 4 * i, LAYOUT | (own & 0x3ffff) >> 4);
-  }
+  for (int i = 0; i < SIZE; ++i) multiply_tile<0>(sums, a + 4 * i, part(i));
+  if constexpr (LEFT_DIGITS == 2) multiply_tile<1>(sums + PLANE_SUMS, a, part(1));
 }
 
 """
@@ -141,7 +164,7 @@ __device__ __forceinline__ void multiply_stages(
     #pragma unroll
     for (int d = 0; d < DEPTHS; ++d)
       #pragma unroll
-      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH + 16 * i * SIZE);
+      for (int i = 0; i < TILES; ++i) turn_rows(own[d][i], rows + 32 * d * PITCH, i);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int d = 0; d < DEPTHS; ++d)
@@ -149,7 +172,7 @@ __device__ __forceinline__ void multiply_stages(
       for (int i = 0; i < TILES; ++i) multiply_rows(sums[i], own[d][i], ring.stage(at.stage), d);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     wait_for_products<1>();
-    if (before >= 0) leave(ring.empty(before), number);
+    if (before >= 0) leave(ring, before, number);
     before = at.stage;
     at.advance();
   };
@@ -164,7 +187,7 @@ __device__ __forceinline__ void multiply_stages(
     step(a);
     wait_for_products<0>();
   }
-  if (before >= 0) leave(ring.empty(before), number);
+  if (before >= 0) leave(ring, before, number);
 }
 """
 """Products of stages whose fragments are turned together.
@@ -188,8 +211,8 @@ __device__ __forceinline__ void multiply_stages(
     for (int p = 0; p < PRODUCTS; ++p) {
       wait_for_products<LATER>();
       // Of the stage before, no product is under way now.
-      if (p == LATER && before >= 0) leave(ring.empty(before), number);
-      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH + p % TILES * 16 * SIZE);
+      if (p == LATER && before >= 0) leave(ring, before, number);
+      turn_rows(a[p % 2], rows + p / TILES * 32 * PITCH, p % TILES);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       multiply_rows(sums[p % TILES], a[p % 2], values, p / TILES);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -198,7 +221,7 @@ __device__ __forceinline__ void multiply_stages(
     at.advance();
   }
   wait_for_products<0>();
-  if (before >= 0) leave(ring.empty(before), number);
+  if (before >= 0) leave(ring, before, number);
 }
 """
 """Products whose fragments are turned one after the other."""

@@ -29,10 +29,10 @@ def long_specs(tiling: LongTiling) -> tuple[TensorSpec, ...]:
 def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The sparse matrix in stages, the vector row with most of them first.
 
-    values: of each 32 vectors, or 16 of floats, two columns of 16 bytes of each row, eights of rows
-    one after the other. places: of each vector's row of b, in elements. starts, lengths, rows: of
-    each vector row its first stage, its vectors and its first row of y. Then what `pack_terms`
-    gives.
+    values: of each 32 vectors, or 16 of floats, and of each digit, the lowest first, two columns of
+    16 bytes of each row, eights of rows one after the other. places: of each vector's row of b, in
+    elements. starts, lengths, rows: of each vector row its first stage, its vectors and its first
+    row of y. Then what `pack_terms` gives.
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
@@ -49,10 +49,13 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     places[stage, position] = matrix.indices * workload.n
     step, half, at = value_of(position) if workload.floating else byte_of(position)
     held = _COLUMN_BYTES // tiling.value_size
-    values = np.zeros(
-        (tiling.steps, rows // (2 * held), 2, workload.vector, held), matrix.values.dtype
-    )
-    values[stage, step, half, :, at] = matrix.values
+    digits = tiling.left_digits
+    shape = (tiling.steps, rows // (2 * held), digits, 2, workload.vector, held)
+    parts = matrix.values.reshape(-1, workload.vector, 1)
+    if digits > 1:
+        parts = np.ascontiguousarray(parts).view(np.uint8)
+    values = np.zeros(shape, parts.dtype)
+    values[stage, step, :, half, :, at] = parts.transpose(0, 2, 1)
     packed = values.reshape(tiling.steps, -1).view(np.int32)
     first_rows = order * workload.vector
     of_terms = (first_rows[:, None] + np.arange(workload.vector)).reshape(-1)

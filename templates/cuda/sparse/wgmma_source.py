@@ -2,7 +2,8 @@
 
 The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b, or
 of 16 rows of floats. Its right factor is the vectors, whose rows are its columns, in shared memory
-as they were packed. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
+as they were packed. Of values of 4 bits a byte has two columns, which as bytes of their own are
+16 times as large. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
 `staged_source.py` says. A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its
 length.
 """
@@ -10,14 +11,16 @@ length.
 from __future__ import annotations
 
 LONG_HEADING = r"""
-constexpr int TILE = 64 * TEAMS * TILES, PITCH = TILE * SIZE + PADDING, DEPTHS = ROWS / 32;
-constexpr int VALUE_BYTES = VECTOR * ROWS * SIZE, EIGHTS = VECTOR / 8, TILE_SUMS = VECTOR / 2;
+constexpr int in_bytes(int columns) { return NIBBLES ? columns / 2 : columns * SIZE; }
+constexpr int TILE = 64 * TEAMS * TILES, TILE_BYTES = in_bytes(TILE), PITCH = TILE_BYTES + PADDING;
+constexpr int DEPTHS = ROWS / 32;
+constexpr int VALUE_BYTES = VECTOR * ROWS * SIZE * LEFT_DIGITS, EIGHTS = VECTOR / 8;
+constexpr int PLANE_SUMS = VECTOR / 2, TILE_SUMS = PLANES * PLANE_SUMS;
 constexpr int CONSUMERS = 4 * TEAMS;
 
-// d += a b, with four registers of each thread and a tile of shared memory.
-__device__ __forceinline__ void multiply_tile(
-    int* d, const unsigned* a, unsigned long long b) {
-  PRODUCT
+// d += a b, with four registers of each thread and a tile of shared memory: of a digit of values.
+template <int DIGIT> __device__ __forceinline__ void multiply_tile(
+    int* d, const unsigned* a, unsigned long long b) {PRODUCTS
 }
 """
 """What the instruction stands in."""
@@ -32,9 +35,13 @@ struct Ring {
     return stage(number) + VALUE_BYTES;
   }
   __device__ __forceinline__ unsigned full(int number) const {
-    return start + RING_BYTES + number * 16;
+    return start + RING_BYTES + number * BARRIER_BYTES;
   }
+  // Left by this block, and by all of the cluster.
   __device__ __forceinline__ unsigned empty(int number) const { return full(number) + 8; }
+  __device__ __forceinline__ unsigned empty_in_all(int number) const {
+    return full(number) + BARRIER_BYTES - 8;
+  }
 };
 struct Position {
   int stage, phase;
@@ -56,7 +63,10 @@ __device__ __forceinline__ void open_ring(const Ring& ring) {
     // The threads that copy rows, and the one that asks for values.
     asm volatile("mbarrier.init.shared.b64 [%0], 129;" :: "r"(ring.full(i)) : "memory");
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
-                 :: "r"(ring.empty(i)), "r"(CONSUMERS * CLUSTER) : "memory");
+                 :: "r"(ring.empty(i)), "r"(CONSUMERS) : "memory");
+    if constexpr (CLUSTER > 1)
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                   :: "r"(ring.empty_in_all(i)), "r"(CONSUMERS * CLUSTER) : "memory");
   }
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -73,29 +83,80 @@ __device__ __forceinline__ void copy_to_all(
                   "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
 }
 // A warp has read a stage, whose values came from all blocks of the cluster.
-__device__ __forceinline__ void leave(unsigned empty, int number) {
-  if constexpr (CLUSTER == 1) {
-    if (number == 0)
-      asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(empty) : "memory");
-  } else if (number < CLUSTER) {
+__device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
+  if (number == 0)
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(ring.empty(stage)) : "memory");
+  if (CLUSTER > 1 && number < CLUSTER)
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
                  " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
-                 :: "r"(empty), "r"(number) : "memory");
-  }
+                 :: "r"(ring.empty_in_all(stage)), "r"(number) : "memory");
 }
 
 // What one vector row has in the packed arrays.
 struct VectorRow { int stage, length; };
 
-// A warpgroup: rows of b by name, 16 bytes a thread, and this block's share of a stage's values.
-// A stage is announced by its copies as they end, so that all stages may be under way. A lane reads
-// the place of one row of its warp: those of some stages together, of HELD times as many ahead.
+// Loads that begin where they stand: ptxas moves those by the non-coherent path to their use.
+__device__ __forceinline__ int read_here(const int* from) {
+  int found;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(found) : "l"(from) : "memory");
+  return found;
+}
+// Of a tile of y. Blocks that take one after another ask for some behind the last one too.
+__device__ __forceinline__ VectorRow vector_row_of(
+    const int* starts, const int* lengths, int tile) {
+  const int order = min(tile, ALL_TILES - 1) / PANELS;
+  return {read_here(starts + order), read_here(lengths + order)};
+}
+
+// Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
+// some stages together, of HELD times as many ahead.
+constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+struct Places {
+  const int* next;
+  int asked, stages, held[HELD];
+  __device__ __forceinline__ void read(int u) {
+    held[u] = 0;
+    if (asked < stages) held[u] = read_here(next);
+    asked += TOGETHER, next += TOGETHER * ROWS;
+  }
+  __device__ __forceinline__ void start(const int* places, const VectorRow& row, int thread) {
+    const int number = thread % 32;
+    stages = (row.length + ROWS - 1) / ROWS;
+    asked = number / OWN_ROWS;  // which of the stages that are read together
+    next = places + (row.stage + asked) * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
+    #pragma unroll
+    for (int u = 0; u < HELD; ++u) read(u);
+  }
+};
+
+// This block's share of the values of stages, for all blocks of the cluster: asked for once all of
+// them have left a stage. Rows of some stages go first, so that they do not wait for other blocks.
+constexpr int LAG = CLUSTER == 1 || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
+struct Values {
+  const unsigned char* next;
+  Position at;
+  int behind;
+  __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
+    constexpr int SHARE = VALUE_BYTES / CLUSTER;
+    const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
+    if constexpr (CLUSTER > 1) wait_for(ring.empty_in_all(at.stage), at.phase);
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+                 :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
+    if constexpr (CLUSTER == 1) copy(share, next, SHARE, full);
+    else copy_to_all(share, next, SHARE, full);
+    next += VALUE_BYTES;
+    at.advance();
+    --behind;
+  }
+};
+
+// A warpgroup: rows of b by name, 16 bytes a thread, and values. A stage is announced by its copies
+// as they end, so that all stages may be under way.
 __device__ __forceinline__ void copy_stages(
-    const Ring& ring, const B* b, const unsigned char* values, const int* places,
-    const VectorRow& own, Position& at, int first_column, int rank, int thread) {
-  constexpr int CHUNKS = TILE * SIZE / 16, OWN_ROWS = ROWS / 4;
+    const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
+    int rank, int thread) {
+  constexpr int CHUNKS = TILE_BYTES / 16;
   constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
-  constexpr int SHARE = VALUE_BYTES / CLUSTER, TOGETHER = 32 / OWN_ROWS, HELD = 4;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
   constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same columns of all of its rows
   const int number = thread % 32, first = thread / 32 * OWN_ROWS;
@@ -106,36 +167,20 @@ __device__ __forceinline__ void copy_stages(
   const auto column_of = [&](int i) {
     return EVEN ? own_column : (i * 32 + number) % CHUNKS * 16;
   };
-  const int own_bytes = (N % TILE == 0 ? TILE : min(TILE, N - first_column)) * SIZE;
-  const int stages = (own.length + ROWS - 1) / ROWS;
-  const unsigned char* own_columns = reinterpret_cast<const unsigned char*>(b + first_column);
-  // Of this lane: which of the stages that are read together, and which row of it.
-  int asked = number / OWN_ROWS;
-  places += (own.stage + asked) * ROWS + first + number % OWN_ROWS;
-  values += (size_t)own.stage * VALUE_BYTES + rank * SHARE;
-  int place[HELD];
-  const auto read_places = [&](int& to) {
-    to = asked < stages ? __ldg(places) : 0;
-    asked += TOGETHER, places += TOGETHER * ROWS;
-  };
-  #pragma unroll
-  for (int u = 0; u < HELD; ++u) read_places(place[u]);
+  const int own_bytes = in_bytes(N % TILE == 0 ? TILE : min(TILE, N - first_column));
+  const unsigned char* own_columns =
+      reinterpret_cast<const unsigned char*>(b) + in_bytes(first_column);
+  const int bulk_bytes = 4 * BULK_ROWS * own_bytes;
   const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
     wait_for(ring.empty(at.stage), at.phase);
-    if (thread == 0) {
-      const unsigned share = ring.stage(at.stage) + rank * SHARE;
-      asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
-                   :: "r"(full), "r"(VALUE_BYTES + 4 * BULK_ROWS * own_bytes) : "memory");
-      if constexpr (CLUSTER == 1) copy(share, values, SHARE, full);
-      else copy_to_all(share, values, SHARE, full);
-    }
+    if (thread == 0 && ++values.behind > LAG) values.ask(ring, rank, bulk_bytes);
     __syncwarp();
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     if constexpr (BULK_ROWS > 0) {
       const int from = __shfl_sync(0xffffffffu, place, lane + number % BULK_ROWS);
       if (number < BULK_ROWS)
-        copy(to + number * PITCH, own_columns + from * SIZE, own_bytes, full);
+        copy(to + number * PITCH, own_columns + in_bytes(from), own_bytes, full);
     }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
@@ -147,27 +192,28 @@ __device__ __forceinline__ void copy_stages(
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
         const int column = column_of(piece + i);
-        if (N % TILE == 0 || first_column * SIZE + column < N * SIZE)
+        if (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N))
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                        :: "r"(to + row_of(piece + i) * PITCH + column),
-                          "l"(own_columns + (from[i] * SIZE + column))
+                          "l"(own_columns + (in_bytes(from[i]) + column))
                        : "memory");
       }
     }
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(full) : "memory");
-    values += VALUE_BYTES;
     at.advance();
   };
-  int left = own.length;
+  int left = places.stages;
   while (left > 0) {
     #pragma unroll
     for (int u = 0; u < HELD; ++u) {
       #pragma unroll 1
-      for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS)
-        ask(place[u], i * OWN_ROWS);
-      read_places(place[u]);
+      for (int i = 0; i < TOGETHER && left > 0; ++i, --left) ask(places.held[u], i * OWN_ROWS);
+      places.read(u);
     }
   }
+  if (LAG > 0 && thread == 0)
+    while (values.behind > 0) values.ask(ring, rank, bulk_bytes);
+  __syncwarp();
 }
 """
 """The ring, and the warpgroup that fills it."""

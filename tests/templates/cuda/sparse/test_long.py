@@ -167,6 +167,78 @@ def test_blocks_of_one_tile_are_not_persistent() -> None:
 
 
 @needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (replace(WORKLOAD, n=160, in_dtype="int4"), LongConfig(1, 2, 32, 2)),
+        (
+            replace(WORKLOAD, n=288, in_dtype="uint4", weight_dtype="uint8", vector=64),
+            LongConfig(2, 2, 64, 3, 1, 1, False, persistent=True),
+        ),
+        (
+            Spmm(
+                256, 256, 300, 128, Structure(256, 128, 160), "int4", "int4",
+                Epilogue("int8", "int8"),
+            ),
+            LongConfig(1, 2, 64, 3, 2, persistent=True),
+        ),
+        (
+            replace(WORKLOAD, n=256, in_dtype="uint4", epilogue=Epilogue("float16")),
+            LongConfig(1, 4, 64, 2, 1, 1, False, 2),
+        ),
+        (
+            replace(WORKLOAD, n=128, in_dtype="int4", epilogue=Epilogue("int32")),
+            LongConfig(1, 2, 128, 2),
+        ),
+    ],
+    ids=["signed", "unsigned", "residual", "bulk", "sums"],
+)  # fmt: skip
+def test_products_of_nibbles_are_right(workload: Spmm, config: LongConfig) -> None:
+    assert config in TEMPLATE.space(workload, FEW_UNITS)
+    assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (replace(WORKLOAD, weight_dtype="int16"), LongConfig(1, 1, 32, 2)),
+        (
+            replace(WORKLOAD, n=288, in_dtype="uint4", weight_dtype="uint16", vector=64),
+            LongConfig(2, 2, 64, 3, persistent=True),
+        ),
+        (
+            Spmm(
+                256, 256, 300, 128, Structure(256, 128, 160), "uint8", "int16",
+                Epilogue("int8", "int8"),
+            ),
+            LongConfig(1, 1, 64, 3, 2, 1, False, persistent=True),
+        ),
+        (
+            replace(WORKLOAD, weight_dtype="int16", k=50, epilogue=Epilogue("int32")),
+            LongConfig(2, 1, 32, 2),
+        ),
+        (
+            replace(WORKLOAD, weight_dtype="int16", epilogue=Epilogue("float16", float_bias=True)),
+            LongConfig(1, 1, 64, 2),
+        ),
+    ],
+    ids=["signed", "unsigned", "residual", "sums", "floats"],
+)  # fmt: skip
+def test_products_of_two_digits_are_right(workload: Spmm, config: LongConfig) -> None:
+    assert config in TEMPLATE.space(workload, FEW_UNITS)
+    assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
+
+
+def test_nibbles_whose_sums_are_too_large_are_left_to_panels() -> None:
+    """16 times a nibble is multiplied: 40,000 products of 255 by 240 do not fit int32."""
+    wide = replace(WORKLOAD, n=160, k=50_000, in_dtype="uint4", weight_dtype="uint8")
+    long = replace(wide, structure=Structure(65536, 8192, 40_000))
+    assert TEMPLATE.matches(replace(wide, structure=Structure(65536, 8192, 30_000)), TARGET)
+    assert not TEMPLATE.matches(long, TARGET) and PANEL.matches(long, TARGET)
+
+
+@needs_nvcc
 def test_long_vectors_are_taken_by_parts_of_eight_rows_where_there_is_no_wgmma() -> None:
     target = parse_target("cuda:sm_80")
     assert not TEMPLATE.matches(WORKLOAD, target)
@@ -183,7 +255,7 @@ def test_rows_of_sixteen_are_left_to_panels_where_these_fit() -> None:
 def test_other_rows_and_values_are_left_to_other_kernels() -> None:
     for other in (
         replace(WORKLOAD, n=72),
-        replace(WORKLOAD, weight_dtype="int16"),
+        replace(WORKLOAD, in_dtype="int16", weight_dtype="int16"),
         replace(HALVES, n=36),
         replace(WORKLOAD, vector=8),
     ):

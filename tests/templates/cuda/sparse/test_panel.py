@@ -17,6 +17,7 @@ from autoq.templates.cuda.sparse.spmm_online import OnlineConfig
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
+from autoq.templates.registry import matching
 from autoq.templates.structure import Structure
 from autoq.templates.target import parse_target
 
@@ -222,3 +223,18 @@ def test_magicubes_way_is_right(workload: Spmm, config: OnlineConfig) -> None:
     assert config in ONLINE.space(workload, TARGET)
     assert not ONLINE.matches(replace(workload, n=24), TARGET)
     assert_right_emulated(ONLINE, workload, config, TARGET)
+
+
+def test_magicubes_way_is_the_untuned_choice_where_there_is_little_to_do() -> None:
+    hopper = parse_target("cuda:sm_90a")
+    small = Spmm(2048, 256, 512, 8, Structure(2560, 10, 16))
+    large = Spmm(4096, 4096, 4096, 8, Structure(262144, 448, 448))
+    for workload, first in ((small, ONLINE), (large, TEMPLATE)):
+        chosen, other = matching(workload, hopper)
+        assert chosen.name == first.name and {chosen.name, other.name} == {
+            "spmm_panel", "spmm_online"
+        }  # fmt: skip
+        seconds = [
+            t.estimate(workload, t.default(workload, hopper), hopper) for t in (chosen, other)
+        ]
+        assert seconds[0] < seconds[1]
