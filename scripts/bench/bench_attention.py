@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import functools
 import json
 import os
 import sys
@@ -31,7 +32,7 @@ from checkout import commit
 from peers.torch_masked import PEERS, TorchMasked
 from sparse_attention.plot import draw
 from sparse_products.candidates import knob_lists
-from sparse_products.kernels import SparseJob, measure, prepare
+from sparse_products.kernels import JobsOf, SparseJob, measure, prepare
 
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import AutoqError
@@ -98,10 +99,10 @@ class MaskedCase:
 
 
 def jobs_of(
-    number: int, workload: Workload, target: Target, knobs: list[dict[str, Any]]
+    number: int, case: MaskedCase, target: Target, knobs: list[dict[str, Any]]
 ) -> list[SparseJob]:
     """Every template's default, and of the first one those that knobs name, and figure 13's."""
-    jobs = []
+    jobs, workload = [], case.workload
     for template in matching(workload, target):
         default = template.default(workload, target)
         space = template.space(workload, target)
@@ -118,12 +119,13 @@ def jobs_of(
 
 
 def measure_kernels(
-    cases: list[MaskedCase], jobs: list[SparseJob], host: Host, results: Results, work: Path
+    cases: list[MaskedCase], jobs: JobsOf, host: Host, results: Results, work: Path
 ) -> None:
     """The kernels of autoq, each checked and timed."""
     folder, store = work / "cases", work / "kernels"
     if not folder.exists():
-        prepare(cases, jobs, folder, host.target, store, os.cpu_count() or 1)
+        for line in prepare(cases, jobs, folder, host.target, store, os.cpu_count() or 1):
+            print(line)
     for number, case in enumerate(cases):
         known = [row for row in results.rows if row["workload"] == case.name]
         if any(not row["kernel"].startswith("torch") for row in known):
@@ -182,10 +184,8 @@ def main() -> None:
     host = resolve(options.target)
     parts = options.cases.split(",")
     cases = [case for case in (*SAMPLED, *ATTENTION) if any(part in str(case) for part in parts)]
-    masked, knobs = list(map(MaskedCase, cases)), knob_lists(options.knobs)
-    jobs = [
-        job for at, case in enumerate(cases) for job in jobs_of(at, case, host.target, knobs)
-    ]  # fmt: skip
+    masked = list(map(MaskedCase, cases))
+    jobs = functools.partial(jobs_of, target=host.target, knobs=knob_lists(options.knobs))
     if options.prepare:
         folders = (options.work / "cases", host.target, options.work / "kernels")
         for line in prepare(masked, jobs, *folders, options.processes):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import json
 import math
 import sys
@@ -35,6 +36,7 @@ from autoq.runtime.cuda.driver import Device
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
+from autoq.templates.target import Target
 
 _TIMING = Timing(repeat=5, min_seconds=5e-4, budget_seconds=0.01)
 DENSE = ("float16", "int8")
@@ -88,6 +90,12 @@ def measured(cases: Sequence[SampledCase], options: argparse.Namespace) -> dict[
     for row in means(rows):
         print(row)
     return {**heading, "means": means(rows), "rows": rows}
+
+
+def jobs_of(number: int, case: SampledCase, target: Target) -> list[SparseJob]:
+    """The default of the first template."""
+    template = matching(case.workload, target)[0]
+    return [SparseJob(number, template.name, template.default(case.workload, target))]
 
 
 def text_of(result: Mapping[str, Any]) -> str:
@@ -166,12 +174,9 @@ def main() -> None:
     cases = [c for c in sampled_collection(options.k, options.vector) if options.cases in c.name]
     if options.prepare:
         target = resolve(options.target).target
-        jobs = []
-        for number, case in enumerate(cases):
-            template = matching(case.workload, target)[0]
-            jobs.append(SparseJob(number, template.name, template.default(case.workload, target)))
         folder, store = options.work / "cases", options.work / "kernels"
-        for line in prepare(cases, jobs, folder, target, store, options.processes):
+        of_case = functools.partial(jobs_of, target=target)
+        for line in prepare(cases, of_case, folder, target, store, options.processes):
             print(line)
         return
     if options.output is None:
