@@ -99,7 +99,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TilesAndElementsC
         return {**tiles.derive(config), "elements": elements}
 
     return Space(
-        TilesAndElementsConfig, {**ELEMENTS_KNOBS, **tiles.knobs},
+        TilesAndElementsConfig, {**ELEMENTS_KNOBS, **tiles.knobs, "helped": (False,)},
         (*tiles.constraints, *elements_constraints(view, elements_of, target)), features,
     )  # fmt: skip
 

@@ -66,7 +66,7 @@ struct Stages {
 // the number of one row of its warp: those of some stages together, HELD times as many ahead.
 __device__ __forceinline__ void gather_tiles(
     const Ring& ring, const unsigned char* x, const int* rows, const unsigned char* values,
-    const int4* tiles, int block, int thread) {
+    const int4* tiles, const int* progress, int block, int thread) {
   constexpr int ROW = ROWS * SIZE, CHUNKS = ROW / 16, OWN_ROWS = STAGE_ROWS / 4;
   constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
   constexpr int TOGETHER = 32 / OWN_ROWS, HELD = 4;
@@ -79,6 +79,7 @@ __device__ __forceinline__ void gather_tiles(
   };
   const auto byte_of = [&](int i) { return EVEN ? own_byte : (i * 32 + lane) % CHUNKS * 16; };
   Place place;
+  Turned turned(progress);
   Stages now(tiles, block), ahead(tiles, block);
   int row[HELD];
   const auto read_rows = [&](int& to) {
@@ -106,6 +107,7 @@ __device__ __forceinline__ void gather_tiles(
       else copy_to_all(to + X_STAGE + own_share, from, SHARE, full);
     }
     __syncwarp();
+    turned.await(row, from_lane + OWN_ROWS - 1, lane);
     const unsigned own_to = to + first * X_ROW_BYTES;
     const unsigned char* own_x = x + now.columns;
     if constexpr (BULK_ROWS > 0) {
@@ -144,4 +146,4 @@ __device__ __forceinline__ void gather_tiles(
   }
 }
 """
-"""gather_tiles(ring, x, rows, values, tiles, block, thread) of the 128 threads that gather."""
+"""gather_tiles(ring, x, rows, values, tiles, progress, block, thread) of 128 threads."""
