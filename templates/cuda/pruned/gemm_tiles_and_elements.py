@@ -98,8 +98,10 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TilesAndElementsC
         elements = estimated_seconds(elements_of(config), target)
         return {**tiles.derive(config), "elements": elements}
 
+    # Both kernels read x as the first stage turns it.
+    apart = {**tiles.knobs, "runs": (False,), "helped": (False,)}
     return Space(
-        TilesAndElementsConfig, {**ELEMENTS_KNOBS, **tiles.knobs, "helped": (False,)},
+        TilesAndElementsConfig, {**ELEMENTS_KNOBS, **apart},
         (*tiles.constraints, *elements_constraints(view, elements_of, target)), features,
     )  # fmt: skip
 

@@ -40,6 +40,8 @@ class TileWiseConfig:
     joined: tiles that are multiplied as one, which gathers what any of them keeps.
     ahead: whether the rows of a product are read while the one before is under way.
     cluster: neighbouring blocks of the same tile; each copies a part of its weights for all.
+    runs: whether x lies turned in panels of a block's rows, of which rows of neighbouring k come by
+        one bulk copy together.
     helped: whether a warpgroup more turns x in the same launch, then stores outputs while others
         go on.
     """
@@ -53,6 +55,7 @@ class TileWiseConfig:
     joined: int = 1
     cluster: int = 1
     ahead: bool = False
+    runs: bool = False
     helped: bool = False
 
 
@@ -103,6 +106,11 @@ class TileWiseTiling:
     def pitch(self) -> int:
         """Values of a row of x transposed: whole row tiles."""
         return self.row_tiles * self.config.rows
+
+    @property
+    def panel(self) -> int | None:
+        """Rows of a panel of x transposed; None for one of all rows."""
+        return self.config.rows if self.config.runs else None
 
     @property
     def items(self) -> int:
@@ -195,7 +203,8 @@ class TileWiseTiling:
     def smem_bytes(self) -> int:
         stage = self.x_stage_bytes + self.weight_stage_bytes + 16
         terms = 4 * self.config.consumers * self.terms_of_tile
-        return self.config.stages * stage + self.staged_bytes + terms + _OWN_BARRIERS
+        helpers = _OWN_BARRIERS if self.config.helped else 0
+        return self.config.stages * stage + self.staged_bytes + terms + helpers
 
     def fits(self, target: Target) -> bool:
         """Whether so many blocks fit a multiprocessor's shared memory."""

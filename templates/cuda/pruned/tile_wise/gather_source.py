@@ -1,6 +1,7 @@
 """CUDA source of a ring of stages: gathered rows of x transposed, and their weights.
 
-Four warps gather. A row comes by one bulk copy, or each of its 16-byte pieces by a thread.
+Four warps gather. A row comes by one bulk copy, neighbouring rows by one together where x lies in
+panels, or each 16-byte piece of a row by a thread.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ __device__ __forceinline__ void gather_tiles(
     const unsigned to = ring.stages + place.stage * STAGE_BYTES;
     barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
     if (thread == 0) {
-      barrier_expect(full, W_STAGE + 4 * BULK_ROWS * ROW);
+      barrier_expect(full, W_STAGE + 4 * BULK_ROWS * (RUNS ? X_ROW_BYTES : ROW));
       constexpr int SHARE = W_STAGE / CLUSTER;
       const int own_share = block % CLUSTER * SHARE;
       const unsigned char* from = values + (long long)now.stage * W_STAGE + own_share;
@@ -110,7 +111,17 @@ __device__ __forceinline__ void gather_tiles(
     turned.await(row, from_lane + OWN_ROWS - 1, lane);
     const unsigned own_to = to + first * X_ROW_BYTES;
     const unsigned char* own_x = x + now.columns;
-    if constexpr (BULK_ROWS > 0) {
+    if constexpr (RUNS) {  // neighbours in x are neighbours in the stage
+      own_x = x + now.columns / ROW * (K * (long long)X_ROW_BYTES);
+      const int own = __shfl_sync(0xffffffff, row, from_lane + lane % OWN_ROWS);
+      const int before = __shfl_up_sync(0xffffffff, own, 1);
+      const bool first = lane < OWN_ROWS && (lane == 0 || own != before + 1);
+      const unsigned firsts = __ballot_sync(0xffffffff, first), behind = firsts >> lane >> 1;
+      const int count = min(__popc(~behind & behind - 1) + 1, OWN_ROWS - lane);
+      if (first)
+        bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)X_ROW_BYTES,
+                  count * X_ROW_BYTES, full);
+    } else if constexpr (BULK_ROWS > 0) {
       const unsigned own = __shfl_sync(0xffffffff, row, from_lane + lane % BULK_ROWS);
       if (lane < BULK_ROWS)
         bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)(PITCH * SIZE), ROW, full);

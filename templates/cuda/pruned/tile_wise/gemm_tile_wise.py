@@ -75,6 +75,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         "joined": _JOINED,
         "cluster": _CLUSTERS,
         "ahead": (False, True),
+        "runs": (False, True),
         "helped": (False, True),
     }
 
@@ -117,7 +118,12 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         """Helpers have their registers, and outputs are stored as words."""
         return tiling_of(config).helpers_fit
 
+    def runs_are_bulk(config: TileWiseConfig) -> bool:
+        """Runs of rows are bulk copies."""
+        return config.bulk == 4 or not config.runs
+
     constraints = (
+        runs_are_bulk,
         helpers_have_room,
         warps_copy_together,
         tiles_are_joined,
@@ -157,7 +163,7 @@ def build(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) ->
         stage = Stage(product, reads, (turned.name, y.name, progress.name))
         counts = Workspace(progress, Initially.STAYS_ZERO)
         return Program((stage,), (Workspace(turned), counts))
-    turn = Stage(turn_kernel(x, turned, target), (x.name,), (turned.name,))
+    turn = Stage(turn_kernel(x, turned, target, tiling.panel), (x.name,), (turned.name,))
     return Program(
         (turn, Stage(product, (turned.name, *constants), (y.name,))), (Workspace(turned),)
     )

@@ -68,6 +68,7 @@ __device__ __forceinline__ void turn_blocks(
 __device__ __forceinline__ void store_item(
     const unsigned* rows, const void* entries, OUT* y, int first_row, const int4& tile, int lane,
     int warp) {
+  constexpr int TOGETHER = 8;  // rows that a lane reads before it writes
   const int count = min(ROWS, M - first_row), whole = whole_words(tile);
   unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
   int4 entry = read_entry(entries, tile, lane), next;
@@ -76,12 +77,13 @@ __device__ __forceinline__ void store_item(
     next = read_entry(entries, tile, lane, e + 32);
     if ((lane & across - 1) >= left) continue;
     #pragma unroll 1
-    for (int r = warp * (32 / across) + lane / across; r < count; r += 4 * step) {
-      unsigned word[4];
+    for (int r = warp * (32 / across) + lane / across; r < count; r += TOGETHER * step) {
+      unsigned word[TOGETHER];
       #pragma unroll
-      for (int i = 0; i < 4; ++i) word[i] = word_of(rows + (r + i * step) * ROW_PITCH, entry);
+      for (int i = 0; i < TOGETHER; ++i)
+        if (r + i * step < count) word[i] = word_of(rows + (r + i * step) * ROW_PITCH, entry);
       #pragma unroll
-      for (int i = 0; i < 4; ++i)
+      for (int i = 0; i < TOGETHER; ++i)
         if (r + i * step < count) first[(r + i * step) * ROW_WORDS + entry.x] = word[i];
     }
   }

@@ -72,7 +72,8 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         source + _entry(tiling),
         {},
         {
-            **turn_sizes(workload.inputs[0], turned_spec(tiling), WARPGROUP), "N": view.n,
+            **turn_sizes(workload.inputs[0], tiling.pitch, WARPGROUP, tiling.panel),
+            "RUNS": config.runs, "N": view.n,
             "ALL": tiling.sums, "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
             "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
@@ -116,9 +117,12 @@ def _entry(tiling: TileWiseTiling) -> str:
 
 
 def turned_spec(tiling: TileWiseTiling) -> TensorSpec:
-    """x transposed."""
+    """x transposed, in panels of row tiles where runs are copied."""
     x = tiling.view.workload.inputs[0]
-    return TensorSpec("turned_x", (tiling.view.k, tiling.pitch), x.dtype)
+    if tiling.panel is None:
+        return TensorSpec("turned_x", (tiling.view.k, tiling.pitch), x.dtype)
+    row = tiling.x_row_bytes // tiling.size
+    return TensorSpec("turned_x", (tiling.row_tiles, tiling.view.k, row), x.dtype)
 
 
 def progress_spec(tiling: TileWiseTiling) -> TensorSpec:

@@ -131,8 +131,7 @@ __device__ __forceinline__ void multiply_tile_wise(
       barrier_init(ring.full + 8 * s, 129);
       barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
-    barrier_init(outputs.full, CONSUMERS * 4);
-    barrier_init(outputs.empty, 4);
+    if constexpr (HELPED) barrier_init(outputs.full, CONSUMERS * 4), barrier_init(outputs.empty, 4);
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
   if constexpr (CLUSTER == 1) {
