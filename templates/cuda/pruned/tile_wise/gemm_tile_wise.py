@@ -7,6 +7,8 @@ rows; all tiles are one launch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from autoq.search.space import Space
@@ -138,8 +140,14 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TileWiseConfig:
     """The legal configuration of least estimated time."""
-    legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    return cheapest(workload, target, space(workload, target).enumerate())
+
+
+def cheapest(
+    workload: Gemm | FloatGemm, target: Target, configs: Iterable[TileWiseConfig]
+) -> TileWiseConfig:
+    """The configuration of least estimated time."""
+    return min(configs, key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) -> float:
