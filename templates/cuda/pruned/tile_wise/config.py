@@ -20,7 +20,7 @@ HELPING = 80
 """Registers of a helper."""
 _BESIDE_SUMS = 28
 """Registers at launch that ptxas asks for beside those of an instruction's sums."""
-_OWN_BARRIERS = 32
+_OWN_BARRIERS = 64
 """Bytes of the barriers of outputs, and of what helpers tell each other."""
 _PAD = 8
 """Words behind a row of sums, of which the first is 0."""

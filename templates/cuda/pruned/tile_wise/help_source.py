@@ -36,31 +36,55 @@ struct Turned {
 HELP = r"""
 __device__ __forceinline__ void helpers_meet() { asm volatile("bar.sync 8, 128;" : : : "memory"); }
 
-// A block is claimed while the two before it are turned and read.
-__device__ __forceinline__ void turn_blocks(
-    const unsigned char* x, void* turned, int* progress, unsigned* tile, int* claimed,
-    int thread) {
-  int upcoming = 0;
-  if (thread == 0) *claimed = atomicAdd(progress, 1), upcoming = atomicAdd(progress, 1);
-  helpers_meet();
-  int block = *claimed;
-  helpers_meet();
-  uint4 held[UNITS];
-  if (block < CHUNKS * DOWN)
-    load_units(held, x, block % DOWN * 128, block / DOWN * 128, thread);
-  while (block < CHUNKS * DOWN) {
+// Some blocks are on their way while one is turned; each is claimed one turn ahead.
+constexpr int BUFFERS = OUTPUT_BYTES / 16384 < 4 ? OUTPUT_BYTES / 16384 : 4, CLAIMS = 8;
+__device__ __forceinline__ void fetch_units(
+    const unsigned char* x, unsigned* tile, int block, int thread) {
+  const int first = block % DOWN * 128, left = block / DOWN * 128;
+  if constexpr (ROW_BYTES % 16 != 0) {
+    uint4 held[UNITS];
+    load_units(held, x, first, left, thread);
     lay_units(held, tile, thread);
-    if (thread == 0) *claimed = upcoming, upcoming = atomicAdd(progress, 1);
+    return;
+  }
+  #pragma unroll
+  for (int i = 0; i < UNITS; ++i) {
+    const int row = i * (THREADS / 8) + thread / 8, byte = thread % 8 * 16;
+    unsigned* to = tile + place_of(row, byte / 4);
+    if (first + row < M && left + byte < ROW_BYTES)
+      copy_piece((unsigned)__cvta_generic_to_shared(to),
+                 x + (long long)(first + row) * ROW_BYTES + left + byte);
+    else
+      *reinterpret_cast<uint4*>(to) = make_uint4(0, 0, 0, 0);
+  }
+}
+__device__ __forceinline__ void turn_blocks(
+    const unsigned char* x, void* turned, int* progress, unsigned* tiles, int* claimed,
+    int thread) {
+  constexpr int ALL_BLOCKS = CHUNKS * DOWN;
+  for (int i = 0; i < BUFFERS; ++i) {
+    if (thread == 0) claimed[i] = atomicAdd(progress, 1);
     helpers_meet();
-    const int next = *claimed;
-    if (next < CHUNKS * DOWN) load_units(held, x, next % DOWN * 128, next / DOWN * 128, thread);
+    if (claimed[i] < ALL_BLOCKS) fetch_units(x, tiles + i * 4096, claimed[i], thread);
+    asm volatile("cp.async.commit_group;" : : : "memory");
+  }
+  int upcoming = 0, slot = 0;
+  if (thread == 0) upcoming = atomicAdd(progress, 1);
+  for (int i = 0; claimed[i % CLAIMS] < ALL_BLOCKS; ++i, slot = (slot + 1) % BUFFERS) {
+    const int block = claimed[i % CLAIMS], *next = claimed + (i + BUFFERS) % CLAIMS;
+    unsigned* tile = tiles + slot * 4096;
+    asm volatile("cp.async.wait_group %0;" : : "n"(BUFFERS - 1) : "memory");
+    helpers_meet();
     write_turned(tile, turned, block % DOWN * 128, block / DOWN * 128, thread);
+    if (thread == 0)
+      claimed[(i + BUFFERS) % CLAIMS] = upcoming, upcoming = atomicAdd(progress, 1);
     if constexpr (BULK > 0) asm volatile("fence.proxy.async;" : : : "memory");
     helpers_meet();
+    if (*next < ALL_BLOCKS) fetch_units(x, tile, *next, thread);
+    asm volatile("cp.async.commit_group;" : : : "memory");
     if (thread == 96)
       asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;"
                    : : "l"(progress + COUNTS + block / DOWN) : "memory");
-    block = next;
   }
 }
 
@@ -71,11 +95,18 @@ __device__ __forceinline__ void store_item(
   constexpr int TOGETHER = 8;  // rows that a lane reads before it writes
   const int count = min(ROWS, M - first_row), whole = whole_words(tile);
   unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
-  int4 entry = read_entry(entries, tile, lane), next;
-  for (int e = 0; e < whole; e += 32, entry = next) {
-    const int left = whole - e, across = lanes_across(left), step = 4 * (32 / across);
-    next = read_entry(entries, tile, lane, e + 32);
-    if ((lane & across - 1) >= left) continue;
+  const int4* own_entries = static_cast<const int4*>(entries) + tile.z;
+  const auto entry_of = [&](int e) {
+    const int at = e + (lane & lanes_across(whole - e) - 1);
+    return at >= 0 && at < whole ? __ldg(own_entries + at) : int4{0, 0, 0, -1};
+  };
+  // Lanes of a warp have words of the same 128 bytes of y.
+  const int begin = whole ? -(__ldg(own_entries).x & 31) : 0;
+  int4 entry = entry_of(begin), next;
+  for (int e = begin; e < whole; e += 32, entry = next) {
+    const int across = lanes_across(whole - e), step = 4 * (32 / across);
+    next = entry_of(e + 32);
+    if (entry.w < 0) continue;
     #pragma unroll 1
     for (int r = warp * (32 / across) + lane / across; r < count; r += TOGETHER * step) {
       unsigned word[TOGETHER];
