@@ -98,15 +98,20 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TilesAndElementsC
         elements = estimated_seconds(elements_of(config), target)
         return {**tiles.derive(config), "elements": elements}
 
+    # Both kernels read x as the first stage turns it.
+    apart = {**tiles.knobs, "runs": (False,), "helped": (False,)}
     return Space(
-        TilesAndElementsConfig, {**ELEMENTS_KNOBS, **tiles.knobs},
+        TilesAndElementsConfig, {**ELEMENTS_KNOBS, **apart},
         (*tiles.constraints, *elements_constraints(view, elements_of, target)), features,
     )  # fmt: skip
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TilesAndElementsConfig:
-    """The default of tiles, and the panels that divide its rows of least estimated time."""
-    tiles = gemm_tile_wise.default(of_tiles(workload), target)
+    """The best of tiles over x turned by itself, and the best panels that divide its rows."""
+    product = of_tiles(workload)
+    legal = gemm_tile_wise.space(product, target).enumerate()
+    apart = (config for config in legal if not config.runs and not config.helped)
+    tiles = gemm_tile_wise.cheapest(product, target, apart)
     pitch = _tiles(workload, tiles).pitch
     elements = elements_default(functools.partial(_elements, workload, turned=pitch), target)
     return TilesAndElementsConfig(**vars(elements), **vars(tiles))

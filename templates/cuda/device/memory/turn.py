@@ -13,19 +13,21 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-_TILE, _THREADS = 128, 256
+TURN_TILE, _THREADS = 128, 256
+TURN_BYTES = TURN_TILE * TURN_TILE
 
 # A block takes 128 rows of 128 bytes. Units of 16 bytes change places by groups of rows, so that
 # lanes which read words of different groups meet different banks.
-_SOURCE = r"""
+TURN_UNITS = r"""
 constexpr int GROUP_ROWS = 16 / SIZE, GROUPS = 128 / GROUP_ROWS, EACH = 4 / SIZE;
+constexpr int UNITS = 1024 / THREADS;
 __device__ __forceinline__ void turn_four(const unsigned (&v)[4], unsigned (&turned)[4]) {
   const unsigned a = __byte_perm(v[0], v[1], 0x5140), b = __byte_perm(v[2], v[3], 0x5140);
   const unsigned c = __byte_perm(v[0], v[1], 0x7362), d = __byte_perm(v[2], v[3], 0x7362);
   turned[0] = __byte_perm(a, b, 0x5410), turned[1] = __byte_perm(a, b, 0x7632);
   turned[2] = __byte_perm(c, d, 0x5410), turned[3] = __byte_perm(c, d, 0x7632);
 }
-__device__ __forceinline__ int place(int row, int word) {
+__device__ __forceinline__ int place_of(int row, int word) {
   return row * 32 + (word ^ (row / GROUP_ROWS % 8 * 4));
 }
 __device__ __forceinline__ uint4 load_unit(const unsigned char* x, int row, int byte) {
@@ -43,19 +45,27 @@ __device__ __forceinline__ uint4 load_unit(const unsigned char* x, int row, int 
   }
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
-__device__ __forceinline__ void turn(
-    const void* from, void* to, unsigned* tile, int block, int thread) {
-  const unsigned char* x = static_cast<const unsigned char*>(from);
-  const int first = block / ACROSS * 128, left = block % ACROSS * 128;
+// The block's rows of x, of which a thread holds some units until they are turned.
+__device__ __forceinline__ void load_units(
+    uint4 (&held)[UNITS], const unsigned char* x, int first, int left, int thread) {
   #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int row = i * 32 + thread / 8, unit = thread % 8;
-    uint4 found = make_uint4(0, 0, 0, 0);
+  for (int i = 0; i < UNITS; ++i) {
+    const int row = i * (THREADS / 8) + thread / 8, unit = thread % 8;
+    held[i] = make_uint4(0, 0, 0, 0);
     if (first + row < M && left + unit * 16 < ROW_BYTES)
-      found = load_unit(x, first + row, left + unit * 16);
-    *reinterpret_cast<uint4*>(tile + place(row, unit * 4)) = found;
+      held[i] = load_unit(x, first + row, left + unit * 16);
   }
-  __syncthreads();
+}
+__device__ __forceinline__ void lay_units(
+    const uint4 (&held)[UNITS], unsigned* tile, int thread) {
+  #pragma unroll
+  for (int i = 0; i < UNITS; ++i) {
+    const int row = i * (THREADS / 8) + thread / 8;
+    *reinterpret_cast<uint4*>(tile + place_of(row, thread % 8 * 4)) = held[i];
+  }
+}
+__device__ __forceinline__ void write_turned(
+    const unsigned* tile, void* to, int first, int left, int thread) {
   #pragma unroll
   for (int item = thread; item < GROUPS * 32; item += THREADS) {
     const int group = item % GROUPS, word = item / GROUPS;
@@ -66,7 +76,7 @@ __device__ __forceinline__ void turn(
       unsigned four[4];
       #pragma unroll
       for (int j = 0; j < GROUP_ROWS / 4; ++j)
-        four[j] = tile[place(group * GROUP_ROWS + i * (GROUP_ROWS / 4) + j, word)];
+        four[j] = tile[place_of(group * GROUP_ROWS + i * (GROUP_ROWS / 4) + j, word)];
       if constexpr (SIZE == 1) {
         unsigned column[4];
         turn_four(four, column);
@@ -83,31 +93,65 @@ __device__ __forceinline__ void turn(
     for (int j = 0; j < EACH; ++j) {
       const int k = left / SIZE + word * EACH + j;
       if (k >= K) break;
-      const long long at = ((long long)k * PITCH + first) * SIZE / 16 + group;
+      const int row = first + group * GROUP_ROWS;
+      const long long line = (long long)(row / PANEL) * K + k;
+      const long long at = line * (PANEL * SIZE / 16 + PAD_UNITS) + row % PANEL * SIZE / 16;
       static_cast<uint4*>(to)[at] =
           make_uint4(turned[j][0], turned[j][1], turned[j][2], turned[j][3]);
     }
   }
 }
 """
+"""load_units, lay_units and write_turned of THREADS threads, which meet between the last two."""
+
+_TURN = r"""
+__device__ __forceinline__ void turn(
+    const void* from, void* to, unsigned* tile, int block, int thread) {
+  const int first = block / ACROSS * 128, left = block % ACROSS * 128;
+  uint4 held[UNITS];
+  load_units(held, static_cast<const unsigned char*>(from), first, left, thread);
+  lay_units(held, tile, thread);
+  __syncthreads();
+  write_turned(tile, to, first, left, thread);
+}
+"""
 
 
-def turn_kernel(x: TensorSpec, turned: TensorSpec, target: Target) -> PrimFunc:
+def turn_sizes(x: TensorSpec, pitch: int, threads: int, panel: int | None = None) -> dict[str, int]:
+    """Constants of `TURN_UNITS`: x [m, k], turned [k, pitch], and threads that turn a block.
+
+    With a panel, x lies turned in panels of so many of its rows, [pitch / panel, k, panel] with 16
+    bytes behind each row.
+    """
+    (m, k), size = x.shape, x.element.bytes
+    return {
+        "M": m, "K": k, "PITCH": pitch, "SIZE": size, "ROW_BYTES": k * size,
+        "ACROSS": blocks_for(k * size, TURN_TILE), "THREADS": threads,
+        "PANEL": panel or pitch, "PAD_UNITS": int(panel is not None),
+    }  # fmt: skip
+
+
+def turn_kernel(
+    x: TensorSpec, turned: TensorSpec, target: Target, panel: int | None = None
+) -> PrimFunc:
     """The kernel that transposes x [m, k] of 8, 16 or 32 bits to [k, pitch]; behind m it has 0.
 
-    The pitch is a multiple of 16 values. Parameters x and turned.
+    The pitch is a multiple of 16 values; of panels turned is what `turn_sizes` says. Parameters x
+    and turned.
     """
-    (m, k), (_, pitch), size = x.shape, turned.shape, x.element.bytes
-    across = blocks_for(k * size, _TILE)
-    sizes = {
-        "M": m, "K": k, "PITCH": pitch, "SIZE": size, "ROW_BYTES": k * size, "ACROSS": across,
-        "THREADS": _THREADS,
-    }  # fmt: skip
-    functions = DeviceNamespace("turn_rows", _SOURCE, {}, sizes)
+    pitch = turned.shape[1] if panel is None else turned.shape[0] * panel
+    sizes = turn_sizes(x, pitch, _THREADS, panel)
+    functions = DeviceNamespace("turn_rows", TURN_UNITS + _TURN, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        words = (_TILE * _TILE // 4,)
+        words = (TURN_BYTES // 4,)
         tile = builder.alloc_buffer(words, "uint32", scope="shared", align=16).data
         call(functions.function("turn"), *pointers, tile, block, thread)
 
-    return thread_kernel([x, turned], blocks_for(pitch, _TILE) * across, _THREADS, target, body)
+    return thread_kernel(
+        [x, turned],
+        blocks_for(pitch, TURN_TILE) * sizes["ACROSS"],
+        _THREADS,
+        target,
+        body,
+    )

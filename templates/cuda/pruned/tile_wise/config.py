@@ -5,16 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.memory.turn import TURN_BYTES
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
 from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.element import element
 from autoq.templates.target import Target
 
 UNIT_BYTES = 16
-_WARPGROUP = 128
+WARPGROUP = 128
 _M = 64
 _GATHERING = 56
 """Registers of a thread that gathers."""
+HELPING = 80
+"""Registers of a helper."""
+_BESIDE_SUMS = 28
+"""Registers at launch that ptxas asks for beside those of an instruction's sums."""
+_OWN_BARRIERS = 64
+"""Bytes of the barriers of outputs, and of what helpers tell each other."""
 _PAD = 8
 """Words behind a row of sums, of which the first is 0."""
 
@@ -33,6 +40,10 @@ class TileWiseConfig:
     joined: tiles that are multiplied as one, which gathers what any of them keeps.
     ahead: whether the rows of a product are read while the one before is under way.
     cluster: neighbouring blocks of the same tile; each copies a part of its weights for all.
+    runs: whether x lies turned in panels of a block's rows, of which rows of neighbouring k come by
+        one bulk copy together.
+    helped: whether a warpgroup more turns x in the same launch, then stores outputs while others
+        go on.
     """
 
     rows: int
@@ -44,6 +55,8 @@ class TileWiseConfig:
     joined: int = 1
     cluster: int = 1
     ahead: bool = False
+    runs: bool = False
+    helped: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,11 @@ class TileWiseTiling:
         return self.row_tiles * self.config.rows
 
     @property
+    def panel(self) -> int | None:
+        """Rows of a panel of x transposed; None for one of all rows."""
+        return self.config.rows if self.config.runs else None
+
+    @property
     def items(self) -> int:
         """Pieces of work of clusters."""
         return self.tiles * self.row_groups
@@ -119,8 +137,8 @@ class TileWiseTiling:
 
     @property
     def threads(self) -> int:
-        """Of the consumers, and a warpgroup that gathers."""
-        return _WARPGROUP * (self.config.consumers + 1)
+        """Of the consumers, a warpgroup that gathers, and one of helpers."""
+        return WARPGROUP * (self.config.consumers + 1 + self.config.helped)
 
     @property
     def x_row_bytes(self) -> int:
@@ -171,7 +189,9 @@ class TileWiseTiling:
 
     @property
     def staged_bytes(self) -> int:
-        """16 rows of each warp."""
+        """16 rows of each warp; all rows, or what helpers turn, where there are helpers."""
+        if self.config.helped:
+            return max(4 * self.config.rows * self.row_pitch, TURN_BYTES)
         return 4 * self.config.consumers * 4 * 16 * self.row_pitch
 
     @property
@@ -183,7 +203,8 @@ class TileWiseTiling:
     def smem_bytes(self) -> int:
         stage = self.x_stage_bytes + self.weight_stage_bytes + 16
         terms = 4 * self.config.consumers * self.terms_of_tile
-        return self.config.stages * stage + self.staged_bytes + terms
+        helpers = _OWN_BARRIERS if self.config.helped else 0
+        return self.config.stages * stage + self.staged_bytes + terms + helpers
 
     def fits(self, target: Target) -> bool:
         """Whether so many blocks fit a multiprocessor's shared memory."""
@@ -193,4 +214,13 @@ class TileWiseTiling:
     @property
     def budget(self) -> RegisterBudget:
         """Registers of the threads that gather and of those that multiply."""
-        return register_budget(self.config.consumers, self.config.blocks, _GATHERING)
+        config = self.config
+        return register_budget(
+            config.consumers, config.blocks, _GATHERING, HELPING if config.helped else 0
+        )
+
+    @property
+    def helpers_fit(self) -> bool:
+        """Whether helpers can have the registers that they need, and outputs are words."""
+        least = max(HELPING, self.width // 2 + _BESIDE_SUMS)
+        return not self.config.helped or (self.in_words and self.budget.launch >= least)

@@ -7,6 +7,8 @@ rows; all tiles are one launch.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from autoq.search.space import Space
@@ -21,10 +23,12 @@ from autoq.templates.cuda.pruned.tile_wise.kernel import (
     pack_all,
     packed_all,
     product_kernel,
+    progress_spec,
+    turned_spec,
 )
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.program import Program, Stage, Workspace
+from autoq.templates.program import Initially, Program, Stage, Workspace
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -39,7 +43,6 @@ _JOINED = (1, 2)
 _CLUSTERS = (1, 2)
 _WIDEST = 256
 _OTHER_REGISTERS = 32
-_TURNED = "turned_x"
 
 
 def _view(workload: Gemm | FloatGemm) -> PrunedProduct:
@@ -74,6 +77,8 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         "joined": _JOINED,
         "cluster": _CLUSTERS,
         "ahead": (False, True),
+        "runs": (False, True),
+        "helped": (False, True),
     }
 
     def tiling_of(config: TileWiseConfig) -> TileWiseTiling:
@@ -111,7 +116,17 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         """All lanes of a warp have pieces of rows that threads copy."""
         return tiling_of(config).pieces_of_warp % 32 == 0
 
+    def helpers_have_room(config: TileWiseConfig) -> bool:
+        """Helpers have their registers, and outputs are stored as words."""
+        return tiling_of(config).helpers_fit
+
+    def runs_are_bulk(config: TileWiseConfig) -> bool:
+        """Runs of rows are bulk copies."""
+        return config.bulk == 4 or not config.runs
+
     constraints = (
+        runs_are_bulk,
+        helpers_have_room,
         warps_copy_together,
         tiles_are_joined,
         clusters_share_tiles,
@@ -125,8 +140,14 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TileWiseConfig:
     """The legal configuration of least estimated time."""
-    legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    return cheapest(workload, target, space(workload, target).enumerate())
+
+
+def cheapest(
+    workload: Gemm | FloatGemm, target: Target, configs: Iterable[TileWiseConfig]
+) -> TileWiseConfig:
+    """The configuration of least estimated time."""
+    return min(configs, key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) -> float:
@@ -135,18 +156,24 @@ def estimate(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target)
 
 
 def build(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) -> Program:
-    """The transposition of x, then the product; parameters x, further inputs, `packed`, y."""
+    """The transposition of x, then the product; parameters x, further inputs, `packed`, y.
+
+    With helpers both are one launch, and counts of what is turned are a workspace.
+    """
     tiling = TileWiseTiling(_view(workload), config)
     x, *others = workload.inputs
-    turned = TensorSpec(_TURNED, (workload.k, tiling.pitch), x.dtype)
-    constants = packed(workload, config)
-    reads = (_TURNED, *(spec.name for spec in (*others, *constants)))
+    turned = turned_spec(tiling)
+    constants = (spec.name for spec in (*others, *packed(workload, config)))
+    product, (y,) = product_kernel(tiling, target), workload.outputs
+    if config.helped:
+        progress = progress_spec(tiling)
+        reads = (x.name, *constants, progress.name)
+        stage = Stage(product, reads, (turned.name, y.name, progress.name))
+        counts = Workspace(progress, Initially.STAYS_ZERO)
+        return Program((stage,), (Workspace(turned), counts))
+    turn = Stage(turn_kernel(x, turned, target, tiling.panel), (x.name,), (turned.name,))
     return Program(
-        (
-            Stage(turn_kernel(x, turned, target), (x.name,), (_TURNED,)),
-            Stage(product_kernel(tiling, turned, target), reads, (workload.outputs[0].name,)),
-        ),
-        (Workspace(turned),),
+        (turn, Stage(product, (turned.name, *constants), (y.name,))), (Workspace(turned),)
     )
 
 

@@ -13,9 +13,11 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
+from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.config import HELPING, WARPGROUP, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
+from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, HELP, THERE, TURNED
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
@@ -61,7 +63,8 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
     finish = finish.replace("ROW_SCALE;", row_scale + ";")
-    source = _BITS_OF + assembly + RING + GATHER + finish + MULTIPLY
+    turned, own = (TURNED, TURN_UNITS + HELP) if config.helped else (THERE, ALONE)
+    source = _BITS_OF + assembly + RING + turned + GATHER + finish + own + MULTIPLY
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
@@ -69,7 +72,10 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         source + _entry(tiling),
         {},
         {
-            "M": view.m, "N": view.n, "PITCH": tiling.pitch, "SIZE": tiling.size,
+            **turn_sizes(workload.inputs[0], tiling.pitch, WARPGROUP, tiling.panel),
+            "RUNS": config.runs, "N": view.n,
+            "ALL": tiling.sums, "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
+            "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
             "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,
@@ -89,7 +95,7 @@ def _clusters(tiling: TileWiseTiling, target: Target) -> int:
 
 def _entry(tiling: TileWiseTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
-    epilogue = epilogue_of(tiling)
+    epilogue, helped = epilogue_of(tiling), tiling.config.helped
     others = {_FIELDS.get(spec.name, spec.name): spec for spec in tiling.view.workload.inputs[1:]}
     given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
     types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
@@ -97,21 +103,46 @@ def _entry(tiling: TileWiseTiling) -> str:
     terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
     fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
     fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")
+    first = "const void* given" if helped else "void* x"
+    last = "int* progress, void* x, " if helped else ""
     return (
-        f"__device__ __forceinline__ void multiply(unsigned char* smem, const void* x, {inputs}"
+        f"__device__ __forceinline__ void multiply(unsigned char* smem, {first}, {inputs}"
         f"const void* values, const int* rows, const int* tiles, const void* places, {terms}"
-        "void* y, int block, int thread) {\n"
+        f"{last}void* y, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
-        "  multiply_tile_wise(smem, (const unsigned char*)x, rows, (const unsigned char*)values, "
-        "(const int4*)tiles, places, from, (OUT*)y, block, thread);\n}\n"
+        f"  multiply_tile_wise(smem, (const unsigned char*){'given' if helped else 'nullptr'}, "
+        "(unsigned char*)x, rows, (const unsigned char*)values, (const int4*)tiles, places, from, "
+        f"{'progress' if helped else 'nullptr'}, (OUT*)y, block, thread);\n}}\n"
     )
 
 
-def product_kernel(tiling: TileWiseTiling, turned: TensorSpec, target: Target) -> PrimFunc:
-    """The product; parameters x transposed, the other inputs, `packed_all`, y."""
+def turned_spec(tiling: TileWiseTiling) -> TensorSpec:
+    """x transposed, in panels of row tiles where runs are copied."""
+    x = tiling.view.workload.inputs[0]
+    if tiling.panel is None:
+        return TensorSpec("turned_x", (tiling.view.k, tiling.pitch), x.dtype)
+    row = tiling.x_row_bytes // tiling.size
+    return TensorSpec("turned_x", (tiling.row_tiles, tiling.view.k, row), x.dtype)
+
+
+def progress_spec(tiling: TileWiseTiling) -> TensorSpec:
+    """What helpers count: blocks handed out, blocks of the grid that ended, and turned ones."""
+    chunks = -(-tiling.view.k * tiling.size // TURN_TILE)
+    return TensorSpec("progress", (2 + chunks,), "int32")
+
+
+def product_kernel(tiling: TileWiseTiling, target: Target) -> PrimFunc:
+    """The product; parameters x transposed, the other inputs, `packed_all`, y.
+
+    With helpers they are x, the other inputs, `packed_all`, progress, x transposed, y.
+    """
     workload = tiling.view.workload
     functions = _namespace(tiling, target)
-    parameters = [turned, *workload.inputs[1:], *packed_all(tiling), *workload.outputs]
+    given, *others = workload.inputs
+    first, *before = (turned_spec(tiling),)
+    if tiling.config.helped:
+        first, before = given, [progress_spec(tiling), turned_spec(tiling)]
+    parameters = [first, *others, *packed_all(tiling), *before, *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)

@@ -9,7 +9,7 @@ fragment row g is then row 2g of y and row g + 8 is row 2g + 1, and k comes in t
 from __future__ import annotations
 
 MULTIPLY = r"""
-constexpr int STEP_ROWS = 32 / SIZE, ALL = BLOCKS_M * WIDTH / 2;
+constexpr int STEP_ROWS = 32 / SIZE;
 // The step of a stage behind which no product of the stage before is under way.
 constexpr int FREED = BLOCKS_M == 1 ? 1 : 0;
 
@@ -90,12 +90,11 @@ __device__ __forceinline__ void multiply_tile(
 }
 
 __device__ __forceinline__ void multiply_tiles(
-    const Ring& ring, unsigned* rows_of_warps, int* terms, const void* places, const int4* tiles,
-    const Constants& from, OUT* y, int block, int thread) {
+    const Ring& ring, Outputs& outputs, int* terms, const int4* tiles, const Constants& from,
+    int block, int thread) {
   const int lane = thread % 32, warp = thread / 32, consumer = thread / 128;
   const int own_row = consumer * (BLOCKS_M * 64) + warp % 4 * 16;
-  unsigned* own_rows = rows_of_warps + warp * (16 * ROW_PITCH);
-  begin_rows(own_rows, lane);
+  begin_rows(outputs.rows + warp * (16 * ROW_PITCH), lane);
   Place place;
   SUM sums[ALL];
   const auto tile_of = [&](int turn) {
@@ -110,32 +109,29 @@ __device__ __forceinline__ void multiply_tiles(
     begin_terms(terms, from, item / ROW_GROUPS * WIDTH, consumer, thread % 128);
     multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
     await_terms(consumer);
-    #pragma unroll
-    for (int b = 0; b < BLOCKS_M; ++b) {
-      const int4 entry = read_entry(places, tile, lane);
-      const int first_row = first_row_of(item, block) + own_row + b * 64;
-      __syncwarp();
-      lay_out(sums + b * (WIDTH / 2), own_rows, terms, from, lane);
-      __syncwarp();
-      store_rows(own_rows, from, places, entry, y, first_row, tile, lane);
-    }
+    finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
   }
 }
 
+// x lies turned, or helpers turn what is `given`.
 __device__ __forceinline__ void multiply_tile_wise(
-    unsigned char* smem, const unsigned char* x, const int* rows, const unsigned char* values,
-    const int4* tiles, const void* places, const Constants& from, OUT* y, int block, int thread) {
+    unsigned char* smem, const unsigned char* given, unsigned char* x, const int* rows,
+    const unsigned char* values, const int4* tiles, const void* places, const Constants& from,
+    int* progress, OUT* y, int block, int thread) {
   unsigned base;  // kept in a register
   asm volatile("mov.u32 %0, %1;" : "=r"(base) : "r"((unsigned)__cvta_generic_to_shared(smem)));
-  constexpr int ROWS_AT = STAGES * STAGE_BYTES;
-  constexpr int TERMS_AT = ROWS_AT + CONSUMERS * 4 * 16 * ROW_PITCH * 4;
+  constexpr int ROWS_AT = STAGES * STAGE_BYTES, TERMS_AT = ROWS_AT + OUTPUT_BYTES;
   constexpr int BARRIERS_AT = TERMS_AT + CONSUMERS * TERMS * 4;
+  constexpr int OUTPUTS_AT = BARRIERS_AT + 16 * STAGES, CLAIMED_AT = OUTPUTS_AT + 16;
   const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
+  Outputs outputs = {reinterpret_cast<unsigned*>(smem + ROWS_AT), places, y, base + OUTPUTS_AT,
+                     base + OUTPUTS_AT + 8, 0};
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(ring.full + 8 * s, 129);
       barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
+    if constexpr (HELPED) barrier_init(outputs.full, CONSUMERS * 4), barrier_init(outputs.empty, 4);
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
   if constexpr (CLUSTER == 1) {
@@ -144,17 +140,22 @@ __device__ __forceinline__ void multiply_tile_wise(
     asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
   }
-  if (thread >= 128 * CONSUMERS) {
+  if (HELPED && thread >= 128 * (CONSUMERS + 1)) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(HELPER_REGISTERS));
+    int* claimed = reinterpret_cast<int*>(smem + CLAIMED_AT);
+    help(outputs, given, x, progress, claimed, tiles, block, thread - 128 * (CONSUMERS + 1));
+  } else if (thread >= 128 * CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
-    gather_tiles(ring, x, rows, values, tiles, block, thread - 128 * CONSUMERS);
+    gather_tiles(ring, x, rows, values, tiles, progress, block, thread - 128 * CONSUMERS);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
-    unsigned* rows = reinterpret_cast<unsigned*>(smem + ROWS_AT);
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + thread / 128 * TERMS;
-    multiply_tiles(ring, rows, terms, places, tiles, from, y, block, thread);
+    multiply_tiles(ring, outputs, terms, tiles, from, block, thread);
   }
 }
 """
-"""It needs what one of the ways to finish defines: `sums_source.py`, `words_source.py`.
+"""It needs one of the ways to finish, `sums_source.py` or `words_source.py`, and behind that
+`help_source.HELP` or `ALONE`.
 
-multiply_tile_wise(smem, x, rows, values, tiles, places, Constants, y, block, thread)."""
+multiply_tile_wise(smem, given, x, rows, values, tiles, places, Constants, progress, y, block,
+thread)."""

@@ -101,6 +101,14 @@ __device__ __forceinline__ unsigned word_of(const unsigned* row, const int4& ent
   const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
   return __byte_perm(__byte_perm(from[0], from[1], pick), entry.z, fill);
 }
+// A word of which the tile has some bytes.
+__device__ __forceinline__ void store_bytes(unsigned* row_of_y, const unsigned* row, int4 entry) {
+  const unsigned word = word_of(row, entry), mask = (unsigned)entry.w >> 16;
+  unsigned char* to = reinterpret_cast<unsigned char*>(row_of_y + entry.x);
+  #pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (mask >> i & 1) to[i] = word >> 8 * i;
+}
 // A warp's 16 rows of y, the words that the tile's entries name.
 __device__ __forceinline__ void store_rows(
     const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
@@ -126,11 +134,7 @@ __device__ __forceinline__ void store_rows(
   const int r = lane % 16;
   if (lane / 16 >= shared_words(tile) || r >= count) return;
   const int4 own = __ldg(static_cast<const int4*>(entries) + tile.z + whole + lane / 16);
-  const unsigned word = word_of(rows + r * ROW_PITCH, own), mask = (unsigned)own.w >> 16;
-  unsigned char* to = reinterpret_cast<unsigned char*>(first + r * ROW_WORDS + own.x);
-  #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    if (mask >> i & 1) to[i] = word >> 8 * i;
+  store_bytes(first + r * ROW_WORDS, rows + r * ROW_PITCH, own);
 }
 """
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`."""
