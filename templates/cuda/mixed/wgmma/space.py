@@ -43,6 +43,8 @@ def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Spac
         "widening": tuple(Widening),
         "weights_once": (False, True),
         "teams": (1, 2),
+        "turns_back": (False, True),
+        "turns": (False,) if workload.quantised else (False, True),
     }
     # The other rules rest on the first two.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
@@ -96,6 +98,12 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
             return workload.quantised and not nibbles and workload.in_dtype == "bfloat16"
         return config.widening is Widening.PERMUTE or workload.quantised
 
+    def columns_come_again(config: MixedConfig) -> bool:
+        """what turns back is the second of several groups of tiles of x, over several weight tiles"""
+        m_tiles = -(-workload.m // config.block_m)
+        several_n = MixedPlan(workload, config).n_clusters > 1
+        return not config.turns_back or (several_n and m_tiles > config.group_m)
+
     return [
         teams_divide_consumers,
         groups_divide_consumers,
@@ -104,6 +112,7 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         parts_divide_rows,
         scales_are_of_groups,
         widening_suits_weights,
+        columns_come_again,
     ]
 
 
@@ -140,6 +149,12 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         plan = MixedPlan(workload, config)
         return config.teams == 1 or (not config.splits and plan.works > plan.clusters(target))
 
+    def turns_have_tiles(config: MixedConfig) -> bool:
+        """consumers that take turns, two or three, have a tile each, whose reduction is whole"""
+        alone = config.teams == config.k_groups == 1 < config.consumers <= 3 and not config.splits
+        tiles = MixedPlan(workload, config)
+        return not config.turns or (alone and tiles.works > tiles.clusters(target))
+
     def waves_are_broken(config: MixedConfig) -> bool:
         """stream-K is for tiles that fill no whole waves"""
         plan = MixedPlan(workload, config)
@@ -153,4 +168,5 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         parts_fill_few_waves,
         waves_are_broken,
         teams_have_tiles,
+        turns_have_tiles,
     ]

@@ -53,6 +53,13 @@ CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
     (FloatGemm(60, 56, 208, E4M3, E4M3, x_scale=True, residual=True, batch=2), {}, 132),
     (FloatGemm(52, 70, 208, E4M3, E4M3, "float32", bias=True, activation="relu", residual=True,
                weight_left=True), {}, 132),
+    (FloatGemm(200, 296, 656, E4M3, E4M3, x_scale=True),
+     {"consumers": 2, "turns": True, "row_blocks": 2}, 2),
+    (FloatGemm(100, 300, 200, "float16", "float16", "float32"),
+     {"consumers": 3, "turns": True, "stages": 5}, 1),
+    (FloatGemm(136, 488, 200, "bfloat16", "bfloat16", "bfloat16", weight_left=True),
+     {"consumers": 2, "turns": True, "cluster": 2, "stages": 3, "turns_back": True,
+      "group_m": 1}, 4),
 ]  # fmt: skip
 
 
