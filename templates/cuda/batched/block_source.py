@@ -58,7 +58,8 @@ __device__ __forceinline__ void load_period(
     const Block& block, const Maps& maps, int step, int first, int count) {
   #pragma unroll 1
   for (int box = first; box < first + count; ++box) {
-    const int tile = box / PERIOD, row = block.pair * M + block.first_row + tile * ROWS + box % PERIOD;
+    const int tile = box / PERIOD;
+    const int row = block.pair * M + block.first_row + tile * ROWS + box % PERIOD;
     load_box(block.x(step, tile) + box % PERIOD * (BOX_ROWS * LINE), maps.x,
              row % PERIOD * K + step * STEP_K, row / PERIOD, 0, 0, block.there(stage_of(step)));
   }

@@ -109,9 +109,7 @@ class BatchedWgmmaPlan:
         rows = work.products * work.m // self.period
         box = (row_values(work.in_dtype, self.line), self.box_rows, 1, 1)
         strides = (whole, rows * whole, rows * whole)
-        return tiled_map(
-            work.in_dtype, (whole, rows, 1, 1), strides, box, swizzle_mode(self.line)
-        )
+        return tiled_map(work.in_dtype, (whole, rows, 1, 1), strides, box, swizzle_mode(self.line))
 
     @property
     def y_buffers(self) -> int:

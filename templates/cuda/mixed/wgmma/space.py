@@ -99,7 +99,7 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         return config.widening is Widening.PERMUTE or workload.quantised
 
     def columns_come_again(config: MixedConfig) -> bool:
-        """what turns back is the second of several groups of tiles of x, over several weight tiles"""
+        """what turns back is the second of several groups of tiles of x, over several columns"""
         m_tiles = -(-workload.m // config.block_m)
         several_n = MixedPlan(workload, config).n_clusters > 1
         return not config.turns_back or (several_n and m_tiles > config.group_m)
