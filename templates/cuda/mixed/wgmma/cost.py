@@ -57,9 +57,10 @@ def estimate(
     else:
         share = math.ceil(plan.portions / config.split_k) / plan.portions
         waves = math.ceil(plan.works * config.split_k / clusters)
-        # What teams do beside products hides behind another's, but for the last tile's.
+        # What teams and those who take turns do beside products hides behind another's, but for
+        # the last tile's.
         cycles = waves * share * plan.k_steps * step
-        cycles += a_tile if config.teams > 1 else waves * a_tile
+        cycles += a_tile if config.teams > 1 or config.turns else waves * a_tile
         if config.split_cluster:
             cycles += part + _CLUSTER_CYCLES
         elif config.split_k > 1:
@@ -81,6 +82,8 @@ def step_cycles(plan: MixedPlan, target: Target) -> float:
     # A consumer waits, reads, widens and multiplies for so long, whatever the tile's width.
     latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
     alone = min(alone / config.teams, 2.0 * products) if config.k_groups == 1 else 0.0
+    if config.turns:  # of floats, whose next stage is waited for behind products that run
+        alone = 0.0
     loads = max(loaded / _NOMINAL_BYTES_A_CYCLE, _STAGE_CYCLES / config.steps)
     return max(products + exposed, alone, loads, latency)
 
