@@ -111,19 +111,17 @@ __device__ __forceinline__ void begin_loads(const Block& block, const Maps& maps
     if (thread == 0)
       for (int step = 0; step < STEPS; ++step) load_other(block, maps, step);
   } else if constexpr (PERIOD > 1) {
-    // Boxes are many: lanes of a warp ask for one each.
-    if (thread < 32) {
-      __syncwarp();
+    // Boxes are many: a thread of each warp asks for its share of them.
+    __syncthreads();
+    if (thread % 32 == 0)
       for (int step = 0; step < (STAGES < STEPS ? STAGES : STEPS); ++step) {
         if (thread == 0) {
           expect_bytes(block.there(stage_of(step)), STAGE_BYTES);
           load_other(block, maps, step);
         }
-        __syncwarp();
-        for (int box = thread; box < ROW_GROUPS * PERIOD; box += 32)
+        for (int box = thread / 32; box < ROW_GROUPS * PERIOD; box += WARPS)
           load_period(block, maps, step, box, 1);
       }
-    }
   } else if (thread == 0) {
     #pragma unroll 1
     for (int step = 0; step < (STAGES < STEPS ? STAGES : STEPS); ++step) {
