@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 from autoq.report.events import Event, Notice, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.report.tables import summary_table
-from autoq.report.text import clock, counts, duration, share, tera
+from autoq.report.text import clock, counted, counts, duration, share, tera
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -30,7 +30,9 @@ def progress(stream: TextIO) -> Progress:
 
 def started_line(event: TuneStarted) -> str:
     """What a run begins with, in one line."""
-    text = f"tuning {event.tasks} tasks on {event.device}: {event.trials} trials"
+    text = (
+        f"tuning {counted(event.tasks, 'task')} on {event.device}: {counted(event.trials, 'trial')}"
+    )
     if event.resumed:
         text += f", {event.resumed} of them in the output already"
     if event.reused:
@@ -43,7 +45,7 @@ def started_line(event: TuneStarted) -> str:
 def task_line(event: TrialsMeasured) -> str:
     """The state of the task that was measured last, in one line."""
     task = event.task
-    parts = [f"{task.trials} trials", f"best {duration(task.seconds)}"]
+    parts = [counted(task.trials, "trial"), f"best {duration(task.seconds)}"]
     if event.compared:
         kept = "kept" if task.untuned else duration(task.default_seconds)
         parts.append(f"compared in turn with the untuned default ({kept})")

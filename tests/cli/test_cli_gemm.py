@@ -147,7 +147,7 @@ def test_an_output_is_resumed(autoq, folder):
     command = ("gemm", 8, 16, 32, "--a", "uint8", *CPU, "--out", "s32", "-o", "gemm.jsonl")
     assert "2 trials measured" in autoq(*command, "--trials", 2).out
     screen = autoq(*command, "--trials", 3)
-    assert screen.code == 0 and "1 trials measured" in screen.out, screen
+    assert screen.code == 0 and "1 trial measured" in screen.out, screen
     assert "2 of them in the output already" in screen.out
     assert "records in gemm.jsonl" in screen.out
     records = [record for record in read_records("gemm.jsonl").records if not record.confirmed]
@@ -170,7 +170,7 @@ def test_the_report_outlives_an_interrupted_library(autoq, monkeypatch):
     monkeypatch.setattr(gemm, "_cublaslt", interrupted)
     screen = autoq("gemm", 8, 16, 32, *CPU, "--trials", 1)
     assert screen.code == 130
-    assert "cuBLASLt: not timed" in screen.out and "1 trials measured" in screen.out
+    assert "cuBLASLt: not timed" in screen.out and "1 trial measured" in screen.out
 
 
 def test_the_line_of_the_library(monkeypatch):
