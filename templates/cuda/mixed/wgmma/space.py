@@ -17,8 +17,8 @@ from autoq.templates.target import Target
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
 # functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
 _OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 116, "gelu_tanh": 64, "silu": 64}
-# What the walk of shares takes, and the places of a result's further inputs.
-_SHARE_REGISTERS, _INPUT_REGISTERS = 24, 12
+# What the walk of shares takes, the places of a result's further inputs, and turns.
+_SHARE_REGISTERS, _INPUT_REGISTERS, _TURN_REGISTERS = 24, 12, 16
 WIDTHS = (
     8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 216, 224, 232, 240, 248, 256,
 )  # fmt: skip
@@ -46,7 +46,7 @@ def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Spac
         "turns_back": (False, True),
         "turns": (False,) if workload.quantised else (False, True),
     }
-    # The other rules rest on the first two.
+    # The other rules rest on the first three.
     rules = [*_tile_rules(workload), *_resource_rules(workload, target)]
     return Space(
         MixedConfig, knobs, rules, lambda config: features(workload, config, target, moved)
@@ -58,6 +58,11 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
         """teams divide consumers, which then share no reduction"""
         whole = config.consumers % config.teams == 0
         return config.teams == 1 or (whole and config.k_groups == 1)
+
+    def turns_are_of_all(config: MixedConfig) -> bool:
+        """two or three consumers that take turns are no teams, and share no reduction"""
+        alone = config.teams == config.k_groups == 1 < config.consumers <= 3
+        return alone or not config.turns
 
     def groups_divide_consumers(config: MixedConfig) -> bool:
         """groups along k divide consumers and stages, two for each, and are not for wide tiles"""
@@ -106,6 +111,7 @@ def _tile_rules(workload: FloatGemm) -> list[Callable[[MixedConfig], bool]]:
 
     return [
         teams_divide_consumers,
+        turns_are_of_all,
         groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
@@ -123,6 +129,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         a = 32 * config.row_blocks * config.steps if workload.quantised else 0
         other = _OTHER_REGISTERS[workload.activation] + _SHARE_REGISTERS * config.stream_k
         other += _INPUT_REGISTERS * (workload.residual + workload.x_scale)
+        other += _TURN_REGISTERS * config.turns * (1 + 2 * workload.residual)
         return config.accumulators + sums + a + other <= config.registers.consumer
 
     def shared_memory_fits(config: MixedConfig) -> bool:
@@ -150,10 +157,10 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Callable[[Mixed
         return config.teams == 1 or (not config.splits and plan.works > plan.clusters(target))
 
     def turns_have_tiles(config: MixedConfig) -> bool:
-        """consumers that take turns, two or three, have a tile each, whose reduction is whole"""
-        alone = config.teams == config.k_groups == 1 < config.consumers <= 3 and not config.splits
-        tiles = MixedPlan(workload, config)
-        return not config.turns or (alone and tiles.works > tiles.clusters(target))
+        """consumers that take turns have a tile each, whose reduction nobody shares"""
+        plan = MixedPlan(workload, config)
+        whole = not config.splits and plan.works > plan.clusters(target)
+        return whole or not config.turns
 
     def waves_are_broken(config: MixedConfig) -> bool:
         """stream-K is for tiles that fill no whole waves"""
