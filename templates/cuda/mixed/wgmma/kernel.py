@@ -182,7 +182,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             group = T.meta_var((warpgroup - 1) // config.row_team)
             team = T.meta_var(plan.team(group))
             taker = T.meta_var(group if config.turns else 0)
-            k_group = T.meta_var(group if config.k_groups > 1 else 0)
+            k_group = T.meta_var(0 if config.turns or config.teams > 1 else group)
             accumulator = T.alloc_local((config.row_blocks * plan.atom.d_registers,), "float32")
             if plan.groups is not None:
                 sums_of_group = T.alloc_local((config.accumulators,), "float32")
@@ -208,7 +208,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             tail = T.meta_var(RingPosition(config.stages, team * config.stages))
             tail.start(taker * plan.k_stages + k_group)
             cursor = T.meta_var(RingCursor(ring, tail, RingPosition(config.stages)))
-            own = T.meta_var(warpgroup - 1 if config.storers > config.row_team else consumer)
+            own = T.meta_var(warpgroup - 1 if config.turns or config.teams > 1 else consumer)
             turn_of = T.meta_var(ConsumerTurn(plan, barriers, taker))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane, own))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))

@@ -67,7 +67,8 @@ class ConsumerTurn:
 
     def __init__(self, plan, barriers, taker):
         self.plan, self.barriers, self.taker = plan, barriers, taker
-        self.phase = T.local_scalar("int32")
+        if plan.config.turns:
+            self.phase = T.local_scalar("int32")
 
     def barrier(self, taker):
         """Pointer to the barrier at which a consumer waits."""
