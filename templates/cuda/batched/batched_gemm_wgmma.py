@@ -17,7 +17,6 @@ from autoq.templates.cuda.batched.plan import (
     UNIT_BYTES,
     ZERO_POINTS,
     BatchedWgmmaPlan,
-    period,
     row_bytes,
     stores_boxes,
 )
@@ -46,17 +45,13 @@ def matches(workload: object, target: Target) -> bool:
     if out not in _OUTPUTS[workload.floating]:
         return False
     arrays = (*workload.inputs, *workload.outputs)
-    whole = row_bytes(workload, workload.other_order, workload.other_dtype) % UNIT_BYTES == 0
-    whole = whole and (period(workload) == 1 or _rows_of_x_follow(workload))
+    orders = (workload.x_order, workload.other_order)
+    whole = all(
+        row_bytes(workload, order, array.dtype) % UNIT_BYTES == 0
+        for order, array in zip(orders, arrays, strict=False)
+    )
     small = all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
     return whole and small and (stores_boxes(workload) or _rows_follow(workload))
-
-
-def _rows_of_x_follow(workload: BatchedGemm) -> bool:
-    """Whether rows of x of bytes lie one behind the other, in whole periods of whole units."""
-    apart = workload.x_order.startswith("bh") or workload.heads == 1
-    whole = workload.products * workload.m % period(workload) == 0
-    return apart and whole and not workload.floating and stores_boxes(workload)
 
 
 def _rows_follow(workload: BatchedGemm) -> bool:

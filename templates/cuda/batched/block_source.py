@@ -8,11 +8,6 @@ constexpr int PART_BYTES = 64 * LINE;
 constexpr int PARTS = COLUMNS * PASSES, STAGE_BYTES = OTHER_AT + PARTS * PART_BYTES;
 constexpr int OTHER_LINE = TURNED ? 64 * SIZE : LINE;
 constexpr int ROW_TILES = ROWS / 8;
-// Rows of x of a box lie PERIOD rows apart in memory, and one behind the other in a tile.
-constexpr int BOX_ROWS = ROWS / PERIOD;
-__device__ __forceinline__ int row_of(int place) {
-  return PERIOD == 1 ? place : place % BOX_ROWS * PERIOD + place / BOX_ROWS;
-}
 // Rows of a box of other that a block of a cluster loads.
 constexpr int OTHER_ROWS = (TURNED ? STEP_K : 64 * BOX_PARTS) / CLUSTER;
 
@@ -54,23 +49,9 @@ __device__ __forceinline__ void load_box_for_all(
                   "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
 }
 // By one thread: what a block loads for itself, and what it shares.
-__device__ __forceinline__ void load_period(
-    const Block& block, const Maps& maps, int step, int first, int count) {
-  #pragma unroll 1
-  for (int box = first; box < first + count; ++box) {
-    const int tile = box / PERIOD;
-    const int row = block.pair * M + block.first_row + tile * ROWS + box % PERIOD;
-    load_box(block.x(step, tile) + box % PERIOD * (BOX_ROWS * LINE), maps.x,
-             row % PERIOD * K + step * STEP_K, row / PERIOD, 0, 0, block.there(stage_of(step)));
-  }
-}
 __device__ __forceinline__ void load_x(const Block& block, const Maps& maps, int step) {
   const unsigned there = block.there(stage_of(step));
   expect_bytes(there, STAGE_BYTES);
-  if constexpr (PERIOD > 1) {
-    load_period(block, maps, step, 0, ROW_GROUPS * PERIOD);
-    return;
-  }
   #pragma unroll
   for (int r = 0; r < ROW_GROUPS; ++r)
     load_box(block.x(step, r), maps.x, step * STEP_K, block.first_row + r * ROWS,
@@ -110,18 +91,6 @@ __device__ __forceinline__ void begin_loads(const Block& block, const Maps& maps
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
     if (thread == 0)
       for (int step = 0; step < STEPS; ++step) load_other(block, maps, step);
-  } else if constexpr (PERIOD > 1) {
-    // Boxes are many: a thread of each warp asks for its share of them.
-    __syncthreads();
-    if (thread % 32 == 0)
-      for (int step = 0; step < (STAGES < STEPS ? STAGES : STEPS); ++step) {
-        if (thread == 0) {
-          expect_bytes(block.there(stage_of(step)), STAGE_BYTES);
-          load_other(block, maps, step);
-        }
-        for (int box = thread / 32; box < ROW_GROUPS * PERIOD; box += WARPS)
-          load_period(block, maps, step, box, 1);
-      }
   } else if (thread == 0) {
     #pragma unroll 1
     for (int step = 0; step < (STAGES < STEPS ? STAGES : STEPS); ++step) {

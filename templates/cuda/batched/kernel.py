@@ -96,7 +96,7 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(
             ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
-            *plan.x_map(),
+            *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
         )  # fmt: skip
         if plan.boxes:
             y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
@@ -155,7 +155,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "SIZE": plan.size, "OUT_SIZE": plan.out_size, "TURNED": plan.turned,
             "LINE": plan.line, "STEPS": plan.steps, "STAGES": config.stages,
             "CLUSTER": config.cluster, "COLUMNS": config.columns, "PASSES": config.passes,
-            "ROW_GROUPS": config.row_groups, "ROWS": config.rows, "PERIOD": plan.period,
+            "ROW_GROUPS": config.row_groups, "ROWS": config.rows,
             "BOX_PARTS": plan.other_box_parts, "TILES_M": plan.tiles_m, "TILES_N": plan.tiles_n,
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,

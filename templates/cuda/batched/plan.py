@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
@@ -27,13 +25,6 @@ _LARGEST_FACTOR = 255
 def row_bytes(workload: BatchedGemm, order: str, dtype: str) -> int:
     """Bytes of a row of a matrix of an array."""
     return workload.shape_in(order)[-1] * element(dtype).bytes
-
-
-def period(workload: BatchedGemm) -> int:
-    """Rows of x after which one begins at a whole unit again: 1 where every row does."""
-    return UNIT_BYTES // math.gcd(
-        row_bytes(workload, workload.x_order, workload.in_dtype), UNIT_BYTES
-    )
 
 
 def stores_boxes(workload: BatchedGemm) -> bool:
@@ -62,7 +53,6 @@ class BatchedWgmmaPlan:
         self.step_k = self.line // self.size
         """Values of k of a stage."""
         self.steps = ceil_div(workload.k, self.step_k)
-        self.period = period(workload)
         self.other_line = WARPGROUP_COLUMNS * self.size if self.turned else self.line
         self.part_bytes = WARPGROUP_COLUMNS * self.line
         """Of a part of other."""
@@ -90,26 +80,6 @@ class BatchedWgmmaPlan:
         """Of the rows of a row group of warpgroups, one behind the other from any byte on."""
         whole = self.config.rows * self.workload.n * self.out_size
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
-
-    @property
-    def box_rows(self) -> int:
-        """Rows of a box of x, which lie `period` rows apart in memory."""
-        return self.config.rows // self.period
-
-    def x_map(self) -> list[int]:
-        """Arguments of ENCODE_TILED behind the address of x.
-
-        Where rows begin anywhere, a row of the map is a whole period of them: its length is whole
-        units, as a stride must be, and a box may begin at any of its bytes.
-        """
-        work = self.workload
-        if self.period == 1:
-            return self.map_of(work.x_order, work.in_dtype, self.line, self.config.rows)
-        whole = self.period * work.k
-        rows = work.products * work.m // self.period
-        box = (row_values(work.in_dtype, self.line), self.box_rows, 1, 1)
-        strides = (whole, rows * whole, rows * whole)
-        return tiled_map(work.in_dtype, (whole, rows, 1, 1), strides, box, swizzle_mode(self.line))
 
     @property
     def y_buffers(self) -> int:

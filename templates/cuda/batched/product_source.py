@@ -73,8 +73,8 @@ struct ZeroPoints {
       for (int i = 0; i < 4; ++i)
         columns[i % 2] = add_bytes<SIGNED<OTHER>>(a[s][i], columns[i % 2]);
   }
-  // `own`: the thread's number among those that share rows of x; `left`: bytes from the tile on.
-  __device__ __forceinline__ void add_x(unsigned tile, int own, int left) {
+  // `own`: the thread's number among those that share rows of x.
+  __device__ __forceinline__ void add_x(unsigned tile, int own) {
     if (other == 0) return;
     #pragma unroll
     for (int i = 0; i < OWN_ROWS; ++i) {
@@ -87,13 +87,7 @@ struct ZeroPoints {
                        : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
                        : "r"(tile + swizzled<LINE>(row * LINE + byte)) : "memory");
           #pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            // Behind a row that begins anywhere lies the next one.
-            const int own_bytes = PERIOD == 1 ? 4 : left - byte - 4 * e;
-            if (own_bytes <= 0) continue;
-            const unsigned word = own_bytes >= 4 ? w[e] : w[e] & ((1u << 8 * own_bytes) - 1);
-            rows[i] = add_bytes<SIGNED<X>>(word, rows[i]);
-          }
+          for (int e = 0; e < 4; ++e) rows[i] = add_bytes<SIGNED<X>>(w[e], rows[i]);
         }
     }
   }
@@ -133,8 +127,7 @@ template <class Zeros> __device__ __forceinline__ void multiply_all(
     if constexpr (SIZE == 1) {
       zeros.add_other(a[step % 2]);
       if (part % PASSES == 0)
-        zeros.add_x(block.x(step, row_group), part / PASSES * 128 + thread % 128,
-                    K - step * STEP_K);
+        zeros.add_x(block.x(step, row_group), part / PASSES * 128 + thread % 128);
     }
     if (step > 0) {
       wait_for_products<1>();

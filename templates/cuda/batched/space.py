@@ -25,7 +25,6 @@ _ROW_UNIT, _MOST_ROWS = 16, 256
 _TILES = (1, 2, 3, 4)
 """Counts of tiles that have all rows with little beyond them."""
 _MOST_WARPGROUPS = 8
-_BOX_ALIGNMENT = 128
 
 
 def space(workload: BatchedGemm, target: Target) -> Space[BatchedWgmmaConfig]:
@@ -103,13 +102,9 @@ def _rules(
     def clusters_share_other(config: BatchedWgmmaConfig) -> bool:
         """Blocks of a cluster have rows of one pair, and load each stage once."""
         plan = plan_of(config)
-        whole = plan.tiles_m % config.cluster == 0 and plan.period == 1
-        return config.cluster == 1 or (whole and config.stages == plan.steps)
-
-    def boxes_are_aligned(config: BatchedWgmmaConfig) -> bool:
-        """Boxes of rows that begin anywhere take 128-byte units of shared memory."""
-        plan = plan_of(config)
-        return plan.period == 1 or plan.box_rows * plan.line % _BOX_ALIGNMENT == 0
+        return config.cluster == 1 or (
+            plan.tiles_m % config.cluster == 0 and config.stages == plan.steps
+        )
 
     def threads_suffice(config: BatchedWgmmaConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
@@ -124,5 +119,4 @@ def _rules(
         clusters_share_other,
         *resource_rules(plan_of, registers, target),
         threads_suffice,
-        boxes_are_aligned,
     ]

@@ -122,7 +122,7 @@ template <int FORM> __device__ __forceinline__ void stage(
       }
     const int matrix = lane / 8, row = 8 * (tile + matrix / TILE_WORDS) + lane % 8;
     const int unit = warp * TILE_WORDS + matrix % TILE_WORDS;
-    const unsigned at = to + swizzled<Y_LINE>(row_of(row) * Y_LINE + 16 * unit);
+    const unsigned at = to + swizzled<Y_LINE>(row * Y_LINE + 16 * unit);
     if (tile + TILES_AT_ONCE <= ROW_TILES)
       asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
                    :: "r"(at), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])

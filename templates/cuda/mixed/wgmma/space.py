@@ -35,7 +35,7 @@ def space(workload: FloatGemm, target: Target, moved: int | None = None) -> Spac
         "steps": (1, 2, 4),
         "stages": (3, 4, 5, 6, 8, 10, 12, 16),
         "cluster": (1, 2, 4),
-        "group_m": (1, 4, 8, 16),
+        "group_m": (1, 3, 4, 6, 8, 11, 16),
         "group_scale": tuple(GroupScale),
         "split_k": (1, 2, 3, 4, 6, 8, 16),
         "split_cluster": (False, True),
