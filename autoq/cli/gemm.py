@@ -165,13 +165,13 @@ def _record_file(output: Path | None) -> Iterator[Path]:
 
 def _untuned(workload: Workload, host: Host, summary: TuneSummary) -> Line:
     """The kernel that is used without tuning."""
-    from autoq.report.product import Line, kernel_text
+    from autoq.report.product import Line
     from autoq.search.knobs import plain_config
     from autoq.templates.registry import matching
 
     template = matching(workload, host.target)[0]
     config = plain_config(template.default(workload, host.target))
-    return Line("untuned", summary.rows[0].default_seconds, kernel_text(template.name, config))
+    return Line("untuned", summary.rows[0].default_seconds, template.name, config)
 
 
 def _cublaslt(workload: Workload, host: Host, cold: bool, device: int) -> Line | str:

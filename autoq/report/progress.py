@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 from autoq.report.events import Event, Notice, TrialsMeasured, TuneStarted, TuneSummary
 from autoq.report.tables import summary_table
-from autoq.report.text import clock, counts, duration, several, share, tera
+from autoq.report.text import clock, counted, counts, duration, share, tera
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -30,12 +30,13 @@ def progress(stream: TextIO) -> Progress:
 
 def started_line(event: TuneStarted) -> str:
     """What a run begins with, in one line."""
-    tasks, trials = several(event.tasks, "task"), several(event.trials, "trial")
-    text = f"tuning {tasks} on {event.device}: {trials}"
+    text = (
+        f"tuning {counted(event.tasks, 'task')} on {event.device}: {counted(event.trials, 'trial')}"
+    )
     if event.resumed:
         text += f", {event.resumed} of them in the output already"
     if event.reused:
-        text += f"; {several(event.reused, 'record')} of other files known"
+        text += f"; {counted(event.reused, 'record')} of other files known"
     if event.skipped:
         text += f"; records not used: {counts(event.skipped)}"
     return text
@@ -44,7 +45,7 @@ def started_line(event: TuneStarted) -> str:
 def task_line(event: TrialsMeasured) -> str:
     """The state of the task that was measured last, in one line."""
     task = event.task
-    parts = [several(task.trials, "trial"), f"best {duration(task.seconds)}"]
+    parts = [counted(task.trials, "trial"), f"best {duration(task.seconds)}"]
     if event.compared:
         kept = "kept" if task.untuned else duration(task.default_seconds)
         parts.append(f"compared in turn with the untuned default ({kept})")

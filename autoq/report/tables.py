@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autoq.report.events import TaskRow, TuneSummary
-from autoq.report.text import clock, counts, duration, several, share, table, tera
+from autoq.report.text import clock, counted, counts, duration, share, table, tera
 
 if TYPE_CHECKING:
     from autoq.session import LayerTime
@@ -93,7 +93,7 @@ def ending_line(summary: TuneSummary) -> str:
     """Why and when a run ended, and what it measured."""
     return (
         f"{_ENDINGS[summary.reason]} after {clock(summary.elapsed_seconds)} on {summary.device}: "
-        f"{several(summary.measured, 'trial')} measured, failures: {counts(summary.failures)}"
+        f"{counted(summary.measured, 'trial')} measured, failures: {counts(summary.failures)}"
     )
 
 

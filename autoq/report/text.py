@@ -26,8 +26,15 @@ def clock(seconds: float | None) -> str:
 
 
 def tera(value: float | None) -> str:
-    """Operations a second, given in 10**12: "812", "0.214"; "-" for None."""
-    return "-" if value is None else f"{value:.3g}"
+    """Operations a second, given in 10**12: "1,560", "812", "0.214"; "-" for None."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things: "1 trial", "24 trials"."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def share(value: float | None) -> str:
@@ -37,7 +44,21 @@ def share(value: float | None) -> str:
 
 def knobs_text(knobs: Mapping[str, object]) -> str:
     """Knobs as records have them: "block_n=64 team=(consumers=2, cooperative=True)"."""
-    return " ".join(f"{name}={_knob(value)}" for name, value in knobs.items())
+    return " ".join(_knobs(knobs))
+
+
+def knob_lines(knobs: Mapping[str, object], width: int = 100) -> list[str]:
+    """The same in indented lines of at most `width` characters, where a knob has no more."""
+    lines = [" "]
+    for knob in _knobs(knobs):
+        if len(lines[-1]) + 1 + len(knob) > width and lines[-1].strip():
+            lines.append(" ")
+        lines[-1] += f" {knob}"
+    return lines
+
+
+def _knobs(knobs: Mapping[str, object]) -> list[str]:
+    return [f"{name}={_knob(value)}" for name, value in knobs.items()]
 
 
 def _knob(value: object) -> str:
@@ -50,11 +71,6 @@ def counts(reasons: Mapping[str, int]) -> str:
     """Counts by reason, most frequent first: "7 compile, 2 timeout"; "none" without any."""
     ranked = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{count} {reason}" for reason, count in ranked if count) or "none"
-
-
-def several(count: int, noun: str) -> str:
-    """A count with what it counts: "1 trial", "2 trials"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]], left: Sequence[str]) -> str:

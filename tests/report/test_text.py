@@ -2,7 +2,7 @@
 
 import pytest
 
-from autoq.report.text import clock, counts, duration, several, share, table, tera
+from autoq.report.text import clock, counted, counts, duration, share, table, tera
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_shares_rates_and_counts():
     assert (tera(812.3), tera(0.0214), tera(None)) == ("812", "0.0214", "-")
     assert counts({"timeout": 2, "compile": 7, "runtime": 0}) == "7 compile, 2 timeout"
     assert counts({}) == "none"
-    assert [several(count, "trial") for count in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
+    assert [counted(number, "trial") for number in (0, 1, 2)] == ["0 trials", "1 trial", "2 trials"]
 
 
 def test_a_table_aligns_its_columns():

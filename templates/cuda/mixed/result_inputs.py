@@ -33,11 +33,9 @@ class ResultInputs:
         """
         work = self.work
         if work.x_scale:
+            # Behind the last row is any scale: nothing of it is stored.
             sums = [
-                total
-                * T.if_then_else(
-                    column < work.m, self.x_scale[product * work.m + column], T.float32(0)
-                )
+                total * self.x_scale[product * work.m + T.min(column, work.m - 1)]
                 for total, column in zip(sums, columns, strict=True)
             ]
         return [*sums, *constants, *added]

@@ -101,6 +101,7 @@ class PipelineConfig(WarpSpecialised):
         which a group of tiles reads again and again while it passes all weights.
     early_loads: a block's first stages that are asked for by the thread that initialises their
         barriers, before the block meets, while another initialises all other barriers; 0 for none.
+    turns_back: every other group of m tiles passes its n tiles from the last one to the first.
 
     Subclasses have m_blocks, the 64-row blocks of each consumer warpgroup.
     """
@@ -126,6 +127,7 @@ class PipelineConfig(WarpSpecialised):
     tail_stages: int = field(default=0, kw_only=True)
     weights_once: bool = field(default=False, kw_only=True)
     early_loads: int = field(default=0, kw_only=True)
+    turns_back: bool = field(default=False, kw_only=True)
 
     @property
     def split_k(self) -> int:

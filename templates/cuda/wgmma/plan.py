@@ -133,7 +133,10 @@ class PipelinePlan(EpiloguePlan):
             return work // self.n_tiles, work % self.n_tiles
         each_m = self.receivers if self.config.grid.shared is Shared.WEIGHTS else 1
         each_n = self.receivers if self.config.grid.shared is Shared.ACTIVATIONS else 1
-        m, n = tile_of(work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group)
+        m, n = tile_of(
+            work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group,
+            self.config.turns_back,
+        )  # fmt: skip
         if each_m > 1:
             return m * each_m + rank, n
         return (m, n * each_n + rank) if each_n > 1 else (m, n)

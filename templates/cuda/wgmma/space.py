@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from autoq.search.lanes import choose
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import input_once_values
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
@@ -36,7 +37,8 @@ _INSTRUCTION_REGISTERS = 26
 
 _WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
-_GROUPS = (2, 3, 4, 6, 8, 16)
+# 11 and 12 of 132 multiprocessors make a wave a rectangle of nearly square tiles.
+_GROUPS = (2, 3, 4, 6, 8, 11, 12, 16)
 
 _TEAMS = (
     *(SplitTeam(n, True) for n in (1, 2, 3)),
@@ -188,6 +190,13 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         """weights that stay are read once by each block, whatever the L2 cache does"""
         return not (config.weights_stay and config.weights_once)
 
+    def columns_come_again(config: PipelineConfig) -> bool:
+        """what turns back is the second of several groups of m tiles, over several n tiles"""
+        several_n = ceil_div(problem.workload.k, config.block_n) > 1
+        groups = config.grid.persistent and not config.weights_stay and several_n
+        each = config.group * choose(config.grid.shared is Shared.WEIGHTS, config.receivers, 1)
+        return not config.turns_back or (groups and problem.load_of(config).m_tiles > each)
+
     def bound_lowers_channels(config: PipelineConfig) -> bool:
         """channels of a thread are bounded only where it would have more"""
         return config.most_channels == MOST_CHANNELS or config.bounds_channels
@@ -195,6 +204,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     return [
         early_stages_are_empty,
         staying_weights_are_read_once,
+        columns_come_again,
         bound_lowers_channels,
         weights_stay_for_many_tiles,
         residual_comes_one_way,
@@ -254,6 +264,7 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
         "tail_stages": (0, 2, 4),
         "weights_once": (False, True) if several_tiles else (False,),
         "early_loads": (0, 1, 2),
+        "turns_back": (False, True) if several_n and several_tiles else (False,),
     }
 
 

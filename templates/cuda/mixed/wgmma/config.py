@@ -36,6 +36,10 @@ class MixedConfig:
     weights_once: whether the L2 cache gives up weights before anything else.
     teams: groups of consumers with a tile and stages of their own, of which one multiplies while
         another stores (ping-pong).
+    turns_back: whether every other group of tiles of x passes the weight rows from the last to the
+        first.
+    turns: whether each consumer has tiles of its own, whose stages take turns in one ring: one
+        multiplies while another stores.
     """
 
     block_m: int
@@ -53,18 +57,25 @@ class MixedConfig:
     weights_once: bool = False
     teams: int = 1
     split_cluster: bool = False
+    turns_back: bool = False
+    turns: bool = False
 
     @property
     def row_team(self) -> int:
         """Consumers among which the weight rows of a tile are divided."""
-        return self.consumers // (self.k_groups * self.teams)
+        return self.consumers // (self.k_groups * self.teams * self.turn_takers)
+
+    @property
+    def turn_takers(self) -> int:
+        """Consumers whose tiles take turns in one ring of stages."""
+        return self.consumers if self.turns else 1
 
     @property
     def storers(self) -> int:
         """Consumers of a block that store results, fewer where blocks of a cluster share them."""
         if self.split_cluster:
             return -(-self.row_team // self.split_k)
-        return self.row_team * self.teams
+        return self.row_team * self.teams * self.turn_takers
 
     @property
     def all_stages(self) -> int:
@@ -131,8 +142,14 @@ class MixedConfig:
 
     @property
     def barriers(self) -> int:
-        """Barriers of stages, of teams and of incoming sums."""
-        return 2 * self.all_stages + self.team_barriers + self.row_team * self.split_cluster
+        """Barriers of stages, of teams, of turns and of incoming sums."""
+        first = self.turn_barriers
+        return first + self.consumers * self.turns + self.row_team * self.split_cluster
+
+    @property
+    def turn_barriers(self) -> int:
+        """Number of the first barrier at which a consumer waits for its turn."""
+        return 2 * self.all_stages + self.team_barriers
 
     @property
     def team_barriers(self) -> int:

@@ -104,8 +104,8 @@ def next_stage(plan, cursor):
 
 
 @T.inline
-def main_loop(plan, accumulator, operands, cursor, piece, thread):
-    """Consumer: all products of a piece of an output tile."""
+def main_loop(plan, accumulator, operands, cursor, piece, thread, turn):
+    """Consumer: all products of a piece of an output tile; turn: its `ConsumerTurn`."""
     cursor.wait()
     convert(plan, operands, 0, cursor.stage, thread)
     for pair in T.serial(piece.portions):
@@ -120,6 +120,7 @@ def main_loop(plan, accumulator, operands, cursor, piece, thread):
             if (pair < piece.portions - 1) | (parity < 1):
                 cursor.wait()
                 convert(plan, operands, 1 - parity, cursor.stage, thread)
+    turn.pass_on(thread)
     T.ptx.wgmma.wait_group.sync.aligned(0)
     leave(plan, cursor.ring, cursor.held.stage, thread.lane)
 

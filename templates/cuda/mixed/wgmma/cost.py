@@ -13,6 +13,9 @@ from autoq.templates.target import Target
 
 # What a multiprocessor takes of the L2: 64 rows and weights of 8192 x 8192 bytes in 21 us (H200).
 _NOMINAL_BYTES_A_CYCLE = 48.0
+# The same of consumers in turn, whose loads do not pause for an epilogue: 128 x 128 with groups of
+# four m tiles keep the tensor cores as busy as tiles that take fewer bytes (H100).
+_TURNS_BYTES_A_CYCLE = 64.0
 # Of the producer thread for a stage: 128 stages of a step and a group's weights in 16.3 us (H200).
 _STAGE_CYCLES = 190.0
 # Cycles of a scheduler for a warp's instruction: integer instructions of compute capability 9.0
@@ -60,9 +63,10 @@ def estimate(
     else:
         share = math.ceil(plan.portions / config.split_k) / plan.portions
         waves = math.ceil(plan.works * config.split_k / clusters)
-        # What teams do beside products hides behind another's, but for the last tile's.
+        # What teams and those who take turns do beside products hides behind another's, but for
+        # the last tile's.
         cycles = waves * share * plan.k_steps * step
-        cycles += a_tile if config.teams > 1 else waves * a_tile
+        cycles += a_tile if config.teams > 1 or config.turns else waves * a_tile
         if config.split_cluster:
             cycles += part + _CLUSTER_CYCLES
         elif config.split_k > 1:
@@ -92,7 +96,10 @@ def step_cycles(plan: MixedPlan, target: Target) -> float:
     # A consumer waits, reads, widens and multiplies for so long, whatever the tile's width.
     latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
     alone = min(alone / config.teams, 2.0 * products) if config.k_groups == 1 else 0.0
-    loads = max(loaded / _NOMINAL_BYTES_A_CYCLE, _STAGE_CYCLES / config.steps)
+    if config.turns:  # of floats, whose next stage is waited for behind products that run
+        alone = 0.0
+    rate = _TURNS_BYTES_A_CYCLE if config.turns else _NOMINAL_BYTES_A_CYCLE
+    loads = max(loaded / rate, _STAGE_CYCLES / config.steps)
     return max(products + exposed, alone, loads, latency)
 
 

@@ -45,7 +45,7 @@ from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.producer import produce
 from autoq.templates.cuda.mixed.wgmma.residuals import Residuals
 from autoq.templates.cuda.mixed.wgmma.store import TileResults, TileStore
-from autoq.templates.cuda.mixed.wgmma.teams import TeamStart
+from autoq.templates.cuda.mixed.wgmma.teams import ConsumerTurn, TeamStart, initialise_turns
 from autoq.templates.program import Workspace
 
 
@@ -159,6 +159,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 ring.initialise(4 * config.row_team * config.cluster)
                 start.initialise()
                 residuals.initialise()
+                initialise_turns(plan, barriers)
                 if config.split_cluster:
                     cluster_parts.initialise()
                 fence_barriers()
@@ -192,7 +193,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             consumer = T.meta_var((warpgroup - 1) % config.row_team)
             group = T.meta_var((warpgroup - 1) // config.row_team)
             team = T.meta_var(plan.team(group))
-            k_group = T.meta_var(group if config.teams == 1 else 0)
+            taker = T.meta_var(group if config.turns else 0)
+            k_group = T.meta_var(0 if config.turns or config.teams > 1 else group)
             accumulator = T.alloc_local((config.row_blocks * plan.atom.d_registers,), "float32")
             if plan.groups is not None:
                 sums_of_group = T.alloc_local((config.accumulators,), "float32")
@@ -216,9 +218,10 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                     )
                 )  # fmt: skip
             tail = T.meta_var(RingPosition(config.stages, team * config.stages))
-            tail.start(k_group)
+            tail.start(taker * plan.k_stages + k_group)
             cursor = T.meta_var(RingCursor(ring, tail, RingPosition(config.stages)))
-            own = T.meta_var(consumer if config.teams == 1 else warpgroup - 1)
+            own = T.meta_var(warpgroup - 1 if config.turns or config.teams > 1 else consumer)
+            turn_of = T.meta_var(ConsumerTurn(plan, barriers, taker))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane, own))
             operands = T.meta_var(Operands(smem, a, rows, first_a, first_x))
             constants = T.meta_var(RowConstants(taken, scale, bias))
@@ -231,8 +234,9 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                 sums_of_parts = T.meta_var(
                     PartSums(plan.parts, (arrived, parts), cta, rank, consumer, thread)
                 )
-            walk = T.meta_var(walk_of(plan, grid, team, config.teams))
+            walk = T.meta_var(walk_of(plan, grid, team + taker, config.teams * config.turn_takers))
             walk.start(cta)
+            turn_of.start()
             wait_for_predecessors()
             while walk.more:
                 m, n = plan.tile(walk.tile, rank)
@@ -245,7 +249,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                         plan, accumulator, sums_of_group, words, operands, cursor, walk, thread
                     )
                 else:
-                    main_loop(plan, accumulator, operands, cursor, walk, thread)
+                    turn_of.wait()
+                    main_loop(plan, accumulator, operands, cursor, walk, thread, turn_of)
                 if config.k_groups > 1:
                     add_groups(plan, accumulator, sums, k_group, thread)
                 if k_group == 0:
@@ -260,6 +265,8 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
                     else:
                         store.store(results)
                 walk.advance()
+                if config.turns:
+                    tail.skip((config.turn_takers - 1) * plan.k_stages)
             if (warp == 0) & (lane == 0):
                 T.ptx.cp.async_.bulk.wait_group(0)
 

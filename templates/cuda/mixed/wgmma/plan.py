@@ -134,7 +134,9 @@ class MixedPlan:
         """The (m, n) tile of a work index and a block of its cluster."""
         if self.workload.batch > 1:
             work = work % self.product_works
-        m, n = tile_of(work, self.m_tiles, self.n_clusters, self.config.group_m)
+        m, n = tile_of(
+            work, self.m_tiles, self.n_clusters, self.config.group_m, self.config.turns_back
+        )
         return m, n * self.config.cluster + rank
 
     def product(self, work: Any) -> Any:

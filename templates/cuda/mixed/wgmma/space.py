@@ -17,8 +17,8 @@ from autoq.templates.target import Target
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
 # functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
 _OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 116, "gelu_tanh": 64, "silu": 64}
-# What the walk of shares takes, and the places of a result's further inputs.
-_SHARE_REGISTERS, _INPUT_REGISTERS = 24, 12
+# What the walk of shares takes, the places of a result's further inputs, and turns.
+_SHARE_REGISTERS, _INPUT_REGISTERS, _TURN_REGISTERS = 24, 12, 16
 WIDTHS = (
     8, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 216, 224, 232, 240, 248, 256,
 )  # fmt: skip
@@ -43,7 +43,7 @@ def space(
         "steps": (1, 2, 4),
         "stages": (3, 4, 5, 6, 8, 10, 12, 16),
         "cluster": (1, 2, 4),
-        "group_m": (1, 4, 8, 16),
+        "group_m": (1, 3, 4, 6, 8, 11, 16),
         "group_scale": tuple(GroupScale),
         "split_k": (1, 2, 3, 4, 6, 8, 16),
         "split_cluster": (False, True),
@@ -51,8 +51,10 @@ def space(
         "widening": tuple(Widening),
         "weights_once": (False, True),
         "teams": (1, 2),
+        "turns_back": (False, True),
+        "turns": (False,) if workload.quantised else (False, True),
     }
-    # The other rules rest on the first two.
+    # The other rules rest on the first three.
     rules = [*own, *_tile_rules(workload), *_resource_rules(workload, target)]
     return Space(
         MixedConfig, knobs, rules, lambda config: features(workload, config, target, moved)
@@ -64,6 +66,11 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
         """teams divide consumers, which then share no reduction"""
         whole = config.consumers % config.teams == 0
         return config.teams == 1 or (whole and config.k_groups == 1)
+
+    def turns_are_of_all(config: MixedConfig) -> bool:
+        """two or three consumers that take turns are no teams, and share no reduction"""
+        alone = config.teams == config.k_groups == 1 < config.consumers <= 3
+        return alone or not config.turns
 
     def groups_divide_consumers(config: MixedConfig) -> bool:
         """groups along k divide consumers and stages, two for each, and are not for wide tiles"""
@@ -104,14 +111,22 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
             return workload.quantised and not nibbles and workload.in_dtype == "bfloat16"
         return config.widening is Widening.PERMUTE or workload.quantised
 
+    def columns_come_again(config: MixedConfig) -> bool:
+        """what turns back is the second of several groups of tiles of x, over several columns"""
+        m_tiles = -(-workload.m // config.block_m)
+        several_n = MixedPlan(workload, config).n_clusters > 1
+        return not config.turns_back or (several_n and m_tiles > config.group_m)
+
     return [
         teams_divide_consumers,
+        turns_are_of_all,
         groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
         parts_divide_rows,
         scales_are_of_groups,
         widening_suits_weights,
+        columns_come_again,
     ]
 
 
@@ -122,6 +137,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
         a = 32 * config.row_blocks * config.steps if workload.quantised else 0
         other = _OTHER_REGISTERS[workload.activation] + _SHARE_REGISTERS * config.stream_k
         other += _INPUT_REGISTERS * (workload.residual + workload.x_scale)
+        other += _TURN_REGISTERS * config.turns * (1 + 2 * workload.residual)
         return config.accumulators + sums + a + other <= config.registers.consumer
 
     def shared_memory_fits(config: MixedConfig) -> bool:
@@ -148,6 +164,12 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
         plan = MixedPlan(workload, config)
         return config.teams == 1 or (not config.splits and plan.works > plan.clusters(target))
 
+    def turns_have_tiles(config: MixedConfig) -> bool:
+        """consumers that take turns have a tile each, whose reduction nobody shares"""
+        plan = MixedPlan(workload, config)
+        whole = not config.splits and plan.works > plan.clusters(target)
+        return whole or not config.turns
+
     def waves_are_broken(config: MixedConfig) -> bool:
         """stream-K is for tiles that fill no whole waves"""
         plan = MixedPlan(workload, config)
@@ -161,4 +183,5 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
         parts_fill_few_waves,
         waves_are_broken,
         teams_have_tiles,
+        turns_have_tiles,
     ]

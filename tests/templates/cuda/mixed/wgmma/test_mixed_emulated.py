@@ -66,6 +66,13 @@ CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
     (FloatGemm(72, 200, 600, residual=True), {"split_k": 3}, 132),
     (FloatGemm(144, 200, 600, residual=True, out_dtype="float32"),
      {"split_k": 2, "split_cluster": True, "consumers": 2, "block_m": 144}, 132),
+    (FloatGemm(200, 296, 656, E4M3, E4M3, x_scale=True),
+     {"consumers": 2, "turns": True, "row_blocks": 2}, 2),
+    (FloatGemm(100, 300, 200, "float16", "float16", "float32"),
+     {"consumers": 3, "turns": True, "stages": 5}, 1),
+    (FloatGemm(136, 488, 200, "bfloat16", "bfloat16", "bfloat16", weight_left=True),
+     {"consumers": 2, "turns": True, "cluster": 2, "stages": 3, "turns_back": True,
+      "group_m": 1}, 4),
 ]  # fmt: skip
 
 

@@ -51,3 +51,30 @@ def test_parts_of_a_cluster_are_right(workload: FloatGemm, knobs: dict[str, Any]
     config = replace(PARTS, **knobs)
     assert TEMPLATE.space(workload, TARGET).rejection(config) is None
     assert_right(TEMPLATE, workload, [(config, TARGET)], hopper_target())
+
+
+E4M3 = "float8_e4m3fn"
+TURNS = MixedConfig(
+    block_m=64, consumers=2, k_groups=1, row_blocks=2, steps=1, stages=5, cluster=1, group_m=4,
+    turns=True,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "workload, knobs",
+    [
+        (FloatGemm(2136, 1416, 1040, E4M3, E4M3, x_scale=True), {"turns_back": True}),
+        (FloatGemm(2136, 1416, 1040, E4M3, E4M3, "float32", x_scale=True), {}),
+        (FloatGemm(1500, 1416, 520, "float16", "float16", bias=True, activation="gelu"),
+         {"consumers": 3, "row_blocks": 1}),
+        (FloatGemm(1504, 1500, 520, "bfloat16", "bfloat16", "float32", weight_left=True),
+         {"cluster": 2, "block_m": 128, "stages": 4}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_consumers_in_turn_are_right(workload: FloatGemm, knobs: dict[str, Any]) -> None:
+    """Blocks have several tiles, so that each consumer has more than one turn."""
+    config = replace(TURNS, **knobs)
+    assert TEMPLATE.matches(workload, TARGET)
+    assert TEMPLATE.space(workload, TARGET).rejection(config) is None
+    assert_right(TEMPLATE, workload, [(config, TARGET)], hopper_target())
