@@ -62,7 +62,7 @@ __device__ __forceinline__ void attend(
   const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
   const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
   open_ring(ring, kv, thread);
-  // Each warp as a whole: neighbouring lanes have a query together. All loads are under way at once.
+  // Each warp as a whole: neighbouring lanes have a query together. All loads are sent for at once.
   static_assert(OF_BLOCK * 8 * CHUNKS % THREADS == 0, "every thread has as many chunks");
   constexpr int ROUNDS = OF_BLOCK * 8 * CHUNKS / THREADS;
   uint4 halves[ROUNDS][2];
@@ -99,7 +99,7 @@ __device__ __forceinline__ void attend(
   unsigned words[READ_AHEAD];
   #pragma unroll
   for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
-  // A sum with a zero that the compiler does not know moves a word before the next load is sent for.
+  // A sum with a zero that the compiler does not know moves a word before the next load is asked.
   // Left to it, moves are behind the step, and the load would have to be there by then.
   unsigned nothing;
   asm("mov.u32 %0, %%ctaid.z;" : "=r"(nothing));
