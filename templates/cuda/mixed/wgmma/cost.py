@@ -97,7 +97,7 @@ def step_cycles(plan: MixedPlan, target: Target) -> float:
     latency = (90.0 + 220.0 / config.steps) * config.row_blocks / config.k_groups
     alone = min(alone / config.teams, 2.0 * products) if config.k_groups == 1 else 0.0
     if config.turns:  # of floats, whose next stage is waited for behind products that run
-        alone = 0.0
+        alone = latency = 0.0
     rate = _TURNS_BYTES_A_CYCLE if config.turns else _NOMINAL_BYTES_A_CYCLE
     loads = max(loaded / rate, _STAGE_CYCLES / config.steps)
     return max(products + exposed, alone, loads, latency)

@@ -34,9 +34,10 @@ def default(
     three = ((3, 1),) if workload.quantised else ()  # of floats no more than three stages fit
     teams = ((2, 1), *three, (1, 1), (2, 2), (4, 4))
     together = itertools.product((False,), WIDTHS, teams, (1, 2), (1, 2), (1, 2))
-    # Blocks of a cluster would wait for each other's turns.
+    # Blocks of a cluster would wait for each other's turns; of products alone turns were timed.
     in_turn = itertools.product((True,), WIDTHS, ((2, 1),), (1, 2), (1,), (1,))
-    choices = itertools.chain(together, () if workload.quantised else in_turn)
+    searched = workload.quantised or moved is not None
+    choices = itertools.chain(together, () if searched else in_turn)
     for turns, block_m, team, rows, steps, cluster in choices:
         for stages in (12, 8, 6, 5, 4, 3):
             config = MixedConfig(
