@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
+from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.oracle.residual_quantisation import (
     compensated,
     cuts,
+    integer_product,
     kept,
     largest_integer,
     quantise,
@@ -145,12 +147,10 @@ class ResidualGemm(Workload, operator="residual_gemm"):
         left, right = quantise(given["a"], self.bits, axis=1), quantise(b, self.bits, axis=0)
 
         def product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-            scalars = np.zeros(len(SCALAR_NAMES), np.float32)
-            bias = np.zeros(self.n, np.int32)
-            weight = np.ascontiguousarray(other.T)
-            parts = {"weight": weight, "bias": bias, "scalars": scalars}
-            (sums,) = self.product.reference_in_threads([one], parts, threads)
-            return sums
+            pieces = np.array_split(one, threads)
+            with ThreadPoolExecutor(threads) as pool:
+                found = pool.map(lambda rows: integer_product(rows, other, self.bits), pieces)
+                return np.concatenate(list(found))
 
         sums, correction = product(left.values, right.values), None
         if self.correction != "none":

@@ -17,6 +17,9 @@ import numpy as np
 LEAST_LARGEST = np.float32(2.0**-100)
 """A vector whose values are all below it counts as zeros: its steps would be denormal."""
 
+_EXACT_FLOAT = 1 << 24
+"""Up to which float32 has every integer."""
+
 
 def largest_integer(bits: int) -> int:
     """The largest magnitude of a symmetric integer of so many bits."""
@@ -80,6 +83,17 @@ def cuts(
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         weighed = np.abs(sums.astype(np.float64)) @ scale / (magnitudes.astype(np.float64) @ scale)
         return 2.0 * float(threshold) * weighed
+
+
+def integer_product(left: np.ndarray, right: np.ndarray, bits: int) -> np.ndarray:
+    """The product of two such int8 matrices in int32, in pieces of k that float32 sums exactly."""
+    longest = _EXACT_FLOAT // largest_integer(bits) ** 2
+    total = np.zeros((left.shape[0], right.shape[1]), np.int32)
+    for start in range(0, left.shape[1], longest):
+        piece = slice(start, start + longest)
+        part = left[:, piece].astype(np.float32) @ right[piece].astype(np.float32)
+        total += part.astype(np.int32)
+    return total
 
 
 def kept(values: np.ndarray, cut: np.ndarray) -> np.ndarray:

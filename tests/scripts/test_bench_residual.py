@@ -13,7 +13,7 @@ import residual_plots
 from residual import accuracy, factorisation, lenet, paper
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
 from residual.lenet import CLASSES, HIDDEN, Digits, LeNet
-from residual.variants import ONE_SCALE, Variants, integer_product, relative_error
+from residual.variants import ONE_SCALE, Variants, relative_error
 
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
@@ -34,11 +34,6 @@ def test_forms_are_the_operators(bits: int) -> None:
     assert np.array_equal(forms.full, expected["full"])
     assert np.array_equal(forms.sparse(0.7), expected["sparse"])
     assert not np.array_equal(expected["sparse"], expected["full"])
-
-
-def test_integers_are_multiplied_exactly() -> None:
-    left, right = np.full((2, 3000), 127, np.int8), np.full((3000, 2), -127, np.int8)
-    assert np.array_equal(integer_product(left, right, 8), np.full((2, 2), -3000 * 127**2))
 
 
 def test_one_scale_and_cutting_off_cost_accuracy() -> None:

@@ -23,9 +23,8 @@ from autoq.records.database import Database
 from autoq.runtime.kernel import Kernel
 from autoq.templates import TEMPLATES
 from autoq.templates.operators.residual_gemm import ResidualGemm
-from autoq.templates.oracle.residual_quantisation import compensated, quantise
+from autoq.templates.oracle.residual_quantisation import compensated, integer_product, quantise
 from autoq.templates.program import Stage
-from residual.variants import integer_product
 
 ALLOWED = 1e-6
 """Largest difference from the reference, in units of its largest element: float32's rounding."""

@@ -17,6 +17,7 @@ from autoq.templates.oracle.residual_quantisation import (
     Quantised,
     compensated,
     cuts,
+    integer_product,
     kept,
     largest_integer,
     quantise,
@@ -25,8 +26,6 @@ from autoq.templates.oracle.residual_quantisation import (
 BY_VECTOR: tuple[int | None, int | None] = (1, 0)
 ONE_SCALE: tuple[int | None, int | None] = (None, None)
 """The axes of a scale of the left and of the right matrix."""
-
-_EXACT_FLOAT = 1 << 24
 
 
 def truncated(matrix: np.ndarray, bits: int, axis: int | None) -> Quantised:
@@ -41,17 +40,6 @@ def truncated(matrix: np.ndarray, bits: int, axis: int | None) -> Quantised:
     rest = (matrix - values * scale) * (most / largest) * most
     finer = np.clip(np.trunc(rest), -most, most)
     return Quantised(values.astype(np.int8), finer.astype(np.int8), scale)
-
-
-def integer_product(left: np.ndarray, right: np.ndarray, bits: int) -> np.ndarray:
-    """The product of two int8 matrices in int32, in pieces of k that float32 sums exactly."""
-    longest = _EXACT_FLOAT // largest_integer(bits) ** 2
-    total = np.zeros((left.shape[0], right.shape[1]), np.int32)
-    for start in range(0, left.shape[1], longest):
-        piece = slice(start, start + longest)
-        part = left[:, piece].astype(np.float32) @ right[piece].astype(np.float32)
-        total += part.astype(np.int32)
-    return total
 
 
 def relative_error(y: np.ndarray, exact: np.ndarray) -> float:

@@ -35,7 +35,6 @@ from autoq.templates.cuda.wgmma.producer import (
 from autoq.templates.cuda.wgmma.start import Sources, Starter, start_block
 from autoq.templates.cuda.wgmma.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.weighing import matched, weigh_tile
-from autoq.templates.cuda.wgmma.weighing_behind import weigh_behind
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -57,14 +56,17 @@ def build_pipeline(
     [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
     int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape). Where the
     epilogue is boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words]
-    the scalars. A table of outputs lies behind the first eight scalars (`packed_scalars`). With
-    `stream_k` the plan's workspaces come before y. Of a product that is weighed scales of rows and
-    columns come before these, and what `Weighing.parts` says behind y.
-    Of up to three copies what is constant has as many times the first extent, and outputs follow.
+    the scalars.
+    A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
+    plan's workspaces come before y. Where the product is weighed, scales of rows and columns come
+    before these, and what `Weighing.parts` says behind y.
+
+    Of several copies, up to three, what is constant has as many times the first extent, and as
+    many outputs follow.
     """
     workload, config, layout, load = plan.workload, plan.config, plan.layout, plan.load
     epilogue, copies = workload.epilogue, plan.copies
-    registers = plan.registers
+    registers = config.registers
     x_arguments = load.map_arguments()
     spaces = plan.workspaces
 
@@ -191,11 +193,9 @@ def build_pipeline(
                     ring.wait_until_left(head)
             if (warp == 1) & (T.cuda.elect_sync() != 0):
                 load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
-            if config.weights_stay:
+            if config.weights_stay:  # noqa: SIM102
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
-            elif plan.weighs_behind:
-                weigh_behind(plan, weighed, y, slots, warp, lane, cta, rank)
         else:
             if plan.reallocates:
                 T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
@@ -284,7 +284,7 @@ def build_pipeline(
                 else:
                     store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
                 if plan.weighing is not None:
-                    weigh_tile(plan, accumulator, weighed, smem, share, slots, slot)
+                    weigh_tile(plan, accumulator, weighed, smem, share)
                 if plan.bounded:
                     T.cuda.warp_sync()
                     if lane == 0:

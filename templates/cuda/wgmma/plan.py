@@ -24,7 +24,6 @@ from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
 from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
-from autoq.templates.cuda.wgmma.weighing_behind import WARPS
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Workspace
 from autoq.templates.target import Target
@@ -91,12 +90,9 @@ class PipelinePlan(EpiloguePlan):
         self.ping_pong = config.teams > 1
         self.teams = config.teams
         self.team_warpgroups = config.consumers // self.teams
-        self.weighs_behind = weighing is not None and weighing.behind
-        self.slot_arrivals = WARPS if self.weighs_behind else 1
-        self.registers = weighing.registers if weighing else config.registers
         # The warp that begins with TMA, the one that loads operands, another for weights that
-        # stay or two that weigh, and the consumers.
-        self.starting_warps = 4 if self.weighs_behind else 3 if config.weights_stay else 2
+        # stay, and the consumers.
+        self.starting_warps = 3 if config.weights_stay else 2
         self.started_threads = 32 * self.starting_warps + 128 * config.consumers
 
         self.reallocates = reallocates(workload, config)

@@ -15,11 +15,8 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
-from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.cuda.wgmma import weighing_behind
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -129,37 +126,16 @@ __device__ __forceinline__ void weigh_@(
 
 @dataclass(frozen=True)
 class Weighing:
-    """What a product int32 [m, n] finds besides it.
-
-    behind: whether warps of the producer do it when a tile is stored, instead of its epilogue.
-    """
+    """What the epilogue of a product int32 [m, n] finds besides it."""
 
     m: int
     n: int
     config: PipelineConfig
 
     @property
-    def behind(self) -> bool:
-        return self.config.teams == 1
-
-    @property
-    def registers(self) -> RegisterBudget:
-        """Of a block's threads."""
-        config = self.config
-        if not self.behind:
-            return config.registers
-        least = weighing_behind.PRODUCER_REGISTERS
-        return register_budget(config.consumers, config.blocks_per_unit, least)
-
-    @property
-    def turns(self) -> int:
-        """Parts of a row within a tile."""
-        return ceil_div(self.config.block_n, weighing_behind.COLUMNS) if self.behind else 1
-
-    @property
     def row_parts(self) -> int:
         """Sums of a row."""
-        return ceil_div(self.n, self.config.block_n) * self.turns
+        return ceil_div(self.n, self.config.block_n)
 
     @property
     def column_parts(self) -> int:
@@ -169,7 +145,7 @@ class Weighing:
     @property
     def smem_bytes(self) -> int:
         """Sums of the columns of each warp."""
-        return 0 if self.behind else 32 * self.config.block_n * self.config.consumers
+        return 32 * self.config.block_n * self.config.consumers
 
     def parts(self) -> tuple[TensorSpec, TensorSpec]:
         """What is written: the sums of rows, and those of columns."""
@@ -180,40 +156,33 @@ class Weighing:
 
     @cached_property
     def function(self) -> DeviceFunction:
-        """Weighs a thread's accumulators of a tile, or a tile in memory."""
+        """Weighs a thread's accumulators of a tile."""
         config = self.config
         numbers = {
             "WHOLE_M": self.m % config.block_m == 0, "WHOLE_N": self.n % config.block_n == 0,
             "M": self.m, "N": self.n, "BLOCKS": config.m_blocks, "BLOCK_N": config.block_n,
             "CHANNELS": config.channels,  "FIRST_BARRIER": _FIRST_BARRIER,
-            "BLOCK_M": config.block_m, "TURNS": self.turns, "COLUMNS": weighing_behind.COLUMNS,
-            "FIRST_WARP": weighing_behind.FIRST_WARP, "WARPS": weighing_behind.WARPS,
         }  # fmt: skip
-        source = weighing_behind.SOURCE if self.behind else _SOURCE
         constants = "".join(f"constexpr int {name} = {int(n)};\n" for name, n in numbers.items())
         opened = "namespace weighing_@ {\n"
-        return device_function("weigh", source.replace(opened, opened + constants, 1))
+        return device_function("weigh", _SOURCE.replace(opened, opened + constants, 1))
 
 
 def weighing_of(product: Gemm, config: PipelineConfig, target: Target) -> Weighing | None:
-    """What the product finds besides its sums; None where it finds nothing.
+    """What the product's epilogue finds where consumers take whole tiles in turn; else None.
 
-    Where consumers take whole tiles in turn the epilogue does it, behind the products of another
-    consumer. On an H100, during development, that took 17 us less than a pass over a product
-    [4096, 4096]; where two consumers share the tiles of [8192, 8192] all took 42 us more, and so
-    warps of the producer do it there. None also where registers or shared memory do not suffice.
+    There it hides behind the products of another consumer. On an H100, during development, it took
+    17 us less than a pass over a product [4096, 4096]; where two consumers share the tiles of
+    [8192, 8192] all took 42 us more. None also where registers or shared memory do not suffice.
     """
     found = Weighing(product.m, product.n, config)
     whole = config.parts == 1 and not config.stream_k and not config.tail_stages
-    registers = found.registers.consumer - config.accumulators
+    whole &= config.teams > 1
+    registers = config.registers.consumer - config.accumulators
     work = product.as_conv2d()
     smem = config.smem_bytes(config.layout(work)) + found.smem_bytes
     fits = shared_memory_fits(smem, config.blocks_per_unit, target)
-    if found.behind:
-        enough = registers >= consumer_registers(work.epilogue, config) - config.accumulators
-        enough &= product.n % 4 == 0 and not config.weights_stay
-    else:
-        enough = registers >= _SPARE_REGISTERS and config.channels % 4 == 0
+    enough = registers >= _SPARE_REGISTERS and config.channels % 4 == 0
     return found if whole and enough and fits else None
 
 
@@ -228,20 +197,17 @@ def matched(weighing: Weighing | None, handles: Sequence[Any]) -> list[Any]:
 
 
 @T.inline
-def weigh_tile(plan, accumulator, weighed, smem, share, slots, slot):
-    """Consumer warpgroup: weigh its rows of a tile, whose sums its threads hold, or let others."""
-    if plan.weighing.behind:
-        weighing_behind.hand_over(plan, slots, slot, share.thread.lane)
-    else:
-        T.cuda.func_call(
-            plan.weighing.function.name,
-            accumulator.ptr_to([0]),
-            weighed[0].ptr_to([0]),
-            weighed[1].ptr_to([0]),
-            weighed[2].ptr_to([0, 0]),
-            weighed[3].ptr_to([0, 0]),
-            smem.ptr_to([plan.weigh_offset]),
-            share.place.m,
-            share.place.n,
-            source_code=plan.weighing.function.source,
-        )
+def weigh_tile(plan, accumulator, weighed, smem, share):
+    """Consumer warpgroup: weigh its rows of a tile, whose sums its threads hold."""
+    T.cuda.func_call(
+        plan.weighing.function.name,
+        accumulator.ptr_to([0]),
+        weighed[0].ptr_to([0]),
+        weighed[1].ptr_to([0]),
+        weighed[2].ptr_to([0, 0]),
+        weighed[3].ptr_to([0, 0]),
+        smem.ptr_to([plan.weigh_offset]),
+        share.place.m,
+        share.place.n,
+        source_code=plan.weighing.function.source,
+    )

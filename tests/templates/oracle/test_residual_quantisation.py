@@ -9,7 +9,12 @@ import pytest
 
 from autoq.errors import InputError
 from autoq.templates.operators.residual_gemm import ResidualGemm, longest_sum
-from autoq.templates.oracle.residual_quantisation import cuts, kept, quantise
+from autoq.templates.oracle.residual_quantisation import (
+    cuts,
+    integer_product,
+    kept,
+    quantise,
+)
 
 SIZE = 512
 
@@ -121,3 +126,8 @@ def test_thresholds_are_not_negative(name: str, value: float) -> None:
     given = constants(1.0) | {name: np.array([value], np.float32)}
     with pytest.raises(InputError, match=f"{name}.*0 or more"):
         ResidualGemm(8, 8, 8).check_constants(given)
+
+
+def test_integers_are_multiplied_exactly() -> None:
+    left, right = np.full((2, 3000), 127, np.int8), np.full((3000, 2), -127, np.int8)
+    assert np.array_equal(integer_product(left, right, 8), np.full((2, 2), -3000 * 127**2))

@@ -28,10 +28,10 @@ class Ring:
         return self.barriers.ptr_to([self.first + self.depth + stage])
 
     @T.inline
-    def initialise(self, empty_arrivals, full_arrivals=1):
+    def initialise(self, empty_arrivals):
         """By one thread, before fence_barriers and a block barrier."""
         for i in T.unroll(self.depth):
-            T.ptx.mbarrier.init.shared.b64(self.full(i), T.uint32(full_arrivals))
+            T.ptx.mbarrier.init.shared.b64(self.full(i), T.uint32(1))
             T.ptx.mbarrier.init.shared.b64(self.empty(i), T.uint32(empty_arrivals))
 
     @T.inline

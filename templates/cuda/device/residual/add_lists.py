@@ -74,6 +74,14 @@ __device__ __forceinline__ void add_columns(
     for (int i = 0; i < ROWS; ++i) tile[place(i, 32 * s + lane)] = sums[i];
   }
 }
+// What the first entries of a lane's rows gather.
+__device__ __forceinline__ void first_of_rows(
+    const unsigned char* residuals, const uint4* entries, const int2 (&lists)[TURNS],
+    Four<4> (&found)[TURNS]) {
+  #pragma unroll
+  for (int t = 0; t < TURNS; ++t)
+    found[t] = gather<4, false>(residuals, PIECE, read_four(entries, lists[t], 0));
+}
 // What the rows' entries add: a lane has 16 columns of TURNS rows. found: of their first entries.
 __device__ __forceinline__ void sum_rows(
     const unsigned char* residuals, const uint4* entries, const int2 (&lists)[TURNS],

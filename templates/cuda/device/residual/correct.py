@@ -81,13 +81,9 @@ __device__ __forceinline__ void hold_panel(
       if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
   }
 }
-// Rows of a block. The last ones come first, since the L2 still holds what the product left there.
-__device__ __forceinline__ int first_row_of(int block) {
-  return (PANELS - 1 - block % PANELS) * ROWS;
-}
 // What the block that will follow this one holds, on its way to the L2.
 __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
-  const int top = first_row_of(block);
+  const int top = block % PANELS * ROWS;
   for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
     const size_t word = (size_t)top * WORDS_OF_ROW + at;
     if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
@@ -100,6 +96,15 @@ __device__ __forceinline__ void read_lists(
     found[s] = make_int2(0, 0);
     if (listed && column + 32 * s < N)
       found[s] = __ldg(reinterpret_cast<const int2*>(lists) + column + 32 * s);
+  }
+}
+__device__ __forceinline__ void read_rows(
+    const int* lists, bool listed, int top, int lane, int2 (&found)[TURNS]) {
+  #pragma unroll
+  for (int t = 0; t < TURNS; ++t) {
+    const int row = top + t * BESIDE + lane / LANES;
+    found[t] = make_int2(0, 0);
+    if (listed && row < M) found[t] = __ldg(reinterpret_cast<const int2*>(lists) + row);
   }
 }
 // Whole products, where a side takes part by one: what a lane has of the tile.
@@ -124,7 +129,7 @@ __device__ __forceinline__ void correct(
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* rows_of_a, const void* entries_of_b, const int* columns_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int top = first_row_of(block), part = block / PANELS;
+  const int top = block % PANELS * ROWS, part = block / PANELS;
   const int lane = thread % 32, warp = thread / 32, end = min(N, (part + 1) * WIDTH);
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
   const unsigned char* residuals = static_cast<const unsigned char*>(residual_a) + top;
@@ -135,14 +140,8 @@ __device__ __forceinline__ void correct(
   uint4* staged = reinterpret_cast<uint4*>(shared + PANEL_BYTES + WARPS * ROWS * COLS * 4);
   unsigned char* row_of = reinterpret_cast<unsigned char*>(staged + FOURS);
   int2 rows_listed[TURNS];
+  if constexpr (!MULTIPLIES) read_rows(rows_of_a, listed_a, top, lane, rows_listed);
   int fours = FOURS + 1;
-  #pragma unroll
-  for (int t = 0; t < TURNS; ++t) {
-    const int row = top + t * BESIDE + lane / LANES;
-    rows_listed[t] = make_int2(0, 0);
-    if (listed_a && row < M)
-      rows_listed[t] = __ldg(reinterpret_cast<const int2*>(rows_of_a) + row);
-  }
   const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
   if constexpr (MULTIPLIES) {
     int2 list = make_int2(0, 0);
@@ -171,13 +170,14 @@ __device__ __forceinline__ void correct(
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
     const unsigned char* eight = others + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
     Four<4> found[TURNS];
-    Gathered gathered;
+    Gathered gathered[2];
     if (multiplied) {
-      if (fours > 0) gather_columns(eight, staged + lane % 4, gathered);
-    } else {
       #pragma unroll
-      for (int t = 0; t < TURNS; ++t)
-        found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
+      for (int d = 0; d < 2; ++d)
+        if (d * FOURS_AT_ONCE < fours)
+          gather_columns(eight, staged + d * FOURS_AT_ONCE + lane % 4, gathered[d]);
+    } else if constexpr (!MULTIPLIES) {
+      first_of_rows(own, of_a, rows_listed, found);
     }
     if (listed_b) {
       #pragma unroll
@@ -189,8 +189,13 @@ __device__ __forceinline__ void correct(
       int of_rows[TURNS][16] = {};
       if (multiplied)
         multiply_rows(eight, staged + lane % 4, row_of + lane % 4, fours, gathered, of_rows, lane);
-      else
+      else {
+        if constexpr (MULTIPLIES) {
+          read_rows(rows_of_a, listed_a, top, lane, rows_listed);
+          first_of_rows(own, of_a, rows_listed, found);
+        }
         sum_rows(own, of_a, rows_listed, found, of_rows);
+      }
       add_rows(of_rows, listed_b, tile, lane);
       __syncwarp();
     }

@@ -77,25 +77,31 @@ __device__ __forceinline__ void multiply_entries(
 }
 // Instruction i multiplies columns i, 8 + i, 16 + i, ... of the tile, so that a lane gathers whole
 // words and ends with 16 neighbouring columns of two rows. staged, row_of: of the lane's first
-// four; residuals: of its 8 columns; found: what its first entries gather.
+// four; residuals: of its 8 columns; found: what its first entries gather, of two
+// instructions, since what is on its way decides how long all take.
 __device__ __forceinline__ void multiply_rows(
     const unsigned char* residuals, const uint4* staged, const unsigned char* row_of, int fours,
-    Gathered& found, int (&sums)[2][16], int lane) {
+    Gathered (&found)[2], int (&sums)[2][16], int lane) {
   int product[8][4] = {};
   #pragma unroll 1
-  for (int q = 0; q < fours; q += FOURS_AT_ONCE) {
-    unsigned a[4], turned[2][8];
+  for (int both = 0; both < fours; both += 2 * FOURS_AT_ONCE) {
     #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const unsigned values = values_of(staged[q + 4 * h]);
-      const int row = row_of[q + 4 * h];
-      a[2 * h] = row == lane / 4 ? values : 0;
-      a[2 * h + 1] = row == lane / 4 + 8 ? values : 0;
-      turn_columns(found.word[h], turned[h]);
+    for (int d = 0; d < 2; ++d) {
+      const int q = both + d * FOURS_AT_ONCE, next = q + 2 * FOURS_AT_ONCE;
+      if (q >= fours) break;
+      unsigned a[4], turned[2][8];
+      #pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const unsigned values = values_of(staged[q + 4 * h]);
+        const int row = row_of[q + 4 * h];
+        a[2 * h] = row == lane / 4 ? values : 0;
+        a[2 * h + 1] = row == lane / 4 + 8 ? values : 0;
+        turn_columns(found[d].word[h], turned[h]);
+      }
+      if (next < fours) gather_columns(residuals, staged + next, found[d]);
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) multiply_entries(product[i], a, turned[0][i], turned[1][i]);
     }
-    if (q + FOURS_AT_ONCE < fours) gather_columns(residuals, staged + q + FOURS_AT_ONCE, found);
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) multiply_entries(product[i], a, turned[0][i], turned[1][i]);
   }
   #pragma unroll
   for (int i = 0; i < 16; ++i) {

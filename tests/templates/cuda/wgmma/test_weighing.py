@@ -21,10 +21,6 @@ HOPPER = parse_target("cuda:sm_90a")
 IN_TURN = {"block_n": 64, "m_blocks": 2, "team": SplitTeam(2, False), "stages": 3,
            "blocks_per_unit": 1}  # fmt: skip
 """Consumers take tiles in turn."""
-SHARED = {"block_n": 256, "m_blocks": 1, "team": SplitTeam(2, True), "stages": 4,
-          "blocks_per_unit": 1, "weights_stay": False, "stream_k": False,
-          "tail_stages": 0}  # fmt: skip
-"""They share tiles, which others weigh."""
 
 
 def _product(m: int, n: int, k: int) -> Gemm:
@@ -38,9 +34,6 @@ def _product(m: int, n: int, k: int) -> Gemm:
         (_product(4096, 1030, 48), {**IN_TURN, "stages": 4, "grid": Grid(True, 2, Shared.WEIGHTS)}),
         (_product(2200, 1021, 48), {**IN_TURN, "most_channels": 4}),
         (_product(2176, 1024, 64), {**IN_TURN, "most_channels": 16}),
-        (_product(3300, 2572, 48), {**SHARED, "grid": Grid(True)}),
-        (_product(2560, 4096, 64), {**SHARED, "grid": Grid(True, 2, Shared.WEIGHTS)}),
-        (_product(6500, 1068, 48), {**SHARED, "block_n": 192, "grid": Grid(True)}),
     ],
 )
 def test_sums_are_those_of_the_product(product: Gemm, knobs: dict[str, Any]) -> None:
@@ -82,15 +75,6 @@ def test_products_in_parts_are_not_weighed() -> None:
         {"grid": Grid(False, 2, Shared.REDUCTION)},
         {"stages": 13},
         {"blocks_per_unit": 2},
+        {"team": SplitTeam(2, True)},
     ):
         assert weighing_of(product, replace(whole, **knobs), HOPPER) is None, knobs
-
-
-def test_a_tile_that_consumers_share_is_weighed_behind_them() -> None:
-    product = _product(512, 512, 1024)
-    config = replace(gemm_wgmma.default(product, HOPPER), **SHARED)
-    found = weighing_of(product, config, HOPPER)
-    assert found is not None and found.behind and found.smem_bytes == 0
-    budget = found.registers
-    assert budget.producer + 2 * budget.consumer <= 3 * budget.launch
-    assert weighing_of(_product(512, 510, 1024), config, HOPPER) is None
