@@ -35,6 +35,8 @@ class PanelConfig:
     prefetch: steps of a warp whose vectors are read ahead.
     staged: whether a block keeps its columns of b in shared memory; else rows are read from the L2.
     copies: whether as many rows of the panel as fit have a second place, in other banks.
+    streamed: whether y, and columns of b on their way to a panel, leave the L2 before the vectors,
+        which all panels read.
     """
 
     columns: int
@@ -43,6 +45,7 @@ class PanelConfig:
     prefetch: int
     staged: bool = True
     copies: bool = False
+    streamed: bool = False
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,8 @@ def device_functions(
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
             "SIXTY_FOUR": workload.wide, "FLOATS": workload.floating,
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
-            "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, **constants,
+            "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, "STREAMED": False,
+            **constants,
         },
     )  # fmt: skip
 

@@ -55,6 +55,19 @@ __device__ __forceinline__ Rows rows_from(const Constants& from, int group, cons
   return rows;
 }
 
+// Outputs that leave the L2 before what is read again.
+template <class T, int W> __device__ __forceinline__ void stream(T* to, const Raw<T, W>& raw) {
+  constexpr int BYTES = W * BITS<T> / 8;
+  const unsigned* w = raw.word;
+  if constexpr (BYTES == 16)
+    __stcs(reinterpret_cast<uint4*>(to), make_uint4(w[0], w[1], w[2], w[3]));
+  else if constexpr (BYTES == 8) __stcs(reinterpret_cast<uint2*>(to), make_uint2(w[0], w[1]));
+  else if constexpr (BYTES == 4) __stcs(reinterpret_cast<unsigned*>(to), w[0]);
+  else if constexpr (BYTES == 2)
+    __stcs(reinterpret_cast<unsigned short*>(to), (unsigned short)w[0]);
+  else store<T, W>(to, raw);
+}
+
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
 // rows so far apart, of which y points to the lane's first column and which may lie outside of y;
 // the second half of its columns there is GAP columns behind the first one.
@@ -99,6 +112,8 @@ __device__ __forceinline__ void finish_group(
       if constexpr (GAP > 0) {
         store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});
         store<OUT, V / 2>(to + GAP, Raw<OUT, V / 2>{found.word[0] >> 16});
+      } else if constexpr (STREAMED && STAGED_PITCH == 0) {
+        stream<OUT, V>(to, found);
       } else {
         store<OUT, V>(to, found);
       }

@@ -78,6 +78,7 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         "prefetch": _PREFETCH,
         "staged": (True, False),
         "copies": (False, True),
+        "streamed": (False, True),
     }
 
     def tiling_of(config: PanelConfig) -> PanelTiling:
@@ -151,7 +152,7 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
         "PREFETCH": config.prefetch, "STAGED": config.staged, "WHOLE": tiling.whole,
         "FIRST_COPY": tiling.first_copy, "COPIED_ROWS": tiling.copied_rows,
         "PANEL_BYTES": tiling.panel_bytes, "ROWS_INSIDE": workload.m % GROUP == 0,
-        "COLUMNS_INSIDE": workload.n % config.columns == 0,
+        "COLUMNS_INSIDE": workload.n % config.columns == 0, "STREAMED": config.streamed,
     }  # fmt: skip
     functions = device_functions(tiling, "spmm_panel", gathers + RUNS, own)
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]

@@ -97,6 +97,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "whole_stages": (True, False),
         "bulk": (0, 2, 4),
         "persistent": (False, True),
+        "streamed": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -167,7 +168,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
-        "TERM_BYTES": tiling.term_bytes,
+        "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

@@ -18,11 +18,13 @@ struct Step { uint2 values[LEFT_DIGITS]; unsigned short place; };
 __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
   if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);
   if constexpr (NIBBLES) {
-    const uint2 two = __ldg(reinterpret_cast<const uint2*>(b + (row * N + column) / 2));
+    const uint2* from = reinterpret_cast<const uint2*>(b + (row * N + column) / 2);
+    const uint2 two = STREAMED ? __ldcs(from) : __ldg(from);
     return make_uint4(widened(two.x & 0xffff), widened(two.x >> 16),
                       widened(two.y & 0xffff), widened(two.y >> 16));
   } else {
-    return __ldg(reinterpret_cast<const uint4*>(b + row * N + column));
+    const uint4* from = reinterpret_cast<const uint4*>(b + row * N + column);
+    return STREAMED ? __ldcs(from) : __ldg(from);
   }
 }
 // The second place of a row, which has other banks.

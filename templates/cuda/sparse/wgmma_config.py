@@ -55,6 +55,7 @@ class LongConfig:
     whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
     persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
         another, whose copies go on while outputs are finished.
+    streamed: whether y leaves the L2 before what is read again.
     """
 
     teams: int
@@ -66,6 +67,7 @@ class LongConfig:
     whole_stages: bool = True
     bulk: int = 0
     persistent: bool = False
+    streamed: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,10 @@ _ARRIVAL_CLOCKS = 2000.0
 """From asking for a stage until it is there, among all others that ask."""
 _UNEVEN = 0.2
 """Of that time a stage, which a longer ring makes up for; twice as much of a ring of two."""
-_ROUND_CLOCKS, _MEETING_CLOCKS = 150.0, 120.0
+_ROUND_CLOCKS, _MEETING_CLOCKS = 100.0, 120.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
+_SINGLE_SHARE = 0.06
+"""Of a stage, longer where fragments are turned one instruction's at a time."""
 _HALF_STAGE = 0.5
 """That one side waits for the other where a tile ends: less of smaller stages."""
 _OUTPUTS_A_CLOCK = 8.0
@@ -47,6 +49,7 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
     uneven = _UNEVEN * (2 if config.stages == 2 else 1)
     stage = max(busy, latency) + uneven * latency + _ROUND_CLOCKS
+    stage *= 1 if config.whole_stages else 1 + _SINGLE_SHARE
     stage += _MEETING_CLOCKS * (config.cluster - 1)
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
     if config.persistent:  # copies go on meanwhile, products do not

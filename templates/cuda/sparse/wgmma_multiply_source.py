@@ -39,6 +39,10 @@ struct RowTerms {
   }
 };
 
+__device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
+  if constexpr (STREAMED) __stcs(to, sixteen);
+  else *to = sixteen;
+}
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
 // Bytes, and 16-bit floats of floats, go through shared memory, where a warp's columns of 32 rows
@@ -81,8 +85,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
         const int row = piece / PIECES, at = piece % PIECES * PIECE;
         const bool here = WHOLE_ROWS || (row <= j % TOGETHER * 8 + 7 && above + row < M);
         if (here && (WHOLE_COLUMNS || column + at < N))
-          *reinterpret_cast<uint4*>(y + (above + row) * N + column + at) =
-              *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at);
+          write(reinterpret_cast<uint4*>(y + (above + row) * N + column + at),
+                *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at));
       }
       __syncwarp();
     }

@@ -135,7 +135,7 @@ FEW_UNITS = replace(TARGET, units=3)
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (WORKLOAD, LongConfig(1, 1, 32, 2, persistent=True)),
+        (WORKLOAD, LongConfig(1, 1, 32, 2, persistent=True, streamed=True)),
         (replace(HALVES, n=400), LongConfig(2, 1, 32, 3, persistent=True)),
         (
             replace(WORKLOAD, n=256, vector=64, epilogue=Epilogue("int8")),
