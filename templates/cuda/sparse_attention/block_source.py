@@ -62,22 +62,14 @@ __device__ __forceinline__ void attend(
   const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
   const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
   open_ring(ring, kv, thread);
-  // Each warp as a whole: neighbouring lanes have a query together. All loads are under way at once.
+  // Each warp as a whole: neighbouring lanes have a query together.
   static_assert(OF_BLOCK * 8 * CHUNKS % THREADS == 0, "every thread has as many chunks");
-  constexpr int ROUNDS = OF_BLOCK * 8 * CHUNKS / THREADS;
-  uint4 halves[ROUNDS][2];
   #pragma unroll
-  for (int n = 0; n < ROUNDS; ++n) {
-    const int i = thread + n * THREADS, row = i / CHUNKS;
-    const int group = max(__ldg(order + row / 8), 0);
-    read_chunk(halves[n], q, pair, group * 8 + row % 8, QUERIES, i % CHUNKS);
-  }
-  #pragma unroll
-  for (int n = 0; n < ROUNDS; ++n) {
+  for (int n = 0; n < OF_BLOCK * 8 * CHUNKS / THREADS; ++n) {
     const int i = thread + n * THREADS, row = i / CHUNKS, chunk = i % CHUNKS;
-    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8;
+    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8, group = max(__ldg(order + row / 8), 0);
     float most;
-    const uint4 bytes = query_chunk(halves[n], most);
+    const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
     reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
     if (chunk == 0) factors[row] = fmaxf(step_of(most) * common, 1e-30f);
   }
@@ -99,15 +91,11 @@ __device__ __forceinline__ void attend(
   unsigned words[READ_AHEAD];
   #pragma unroll
   for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
-  // A sum with a zero that the compiler does not know moves a word before the next load is sent for.
-  // Left to it, moves are behind the step, and the load would have to be there by then.
-  unsigned nothing;
-  asm("mov.u32 %0, %%ctaid.z;" : "=r"(nothing));
   unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
   #pragma unroll 1
-  for (Time time{0, 0, 0}; time.number < KEY_BLOCKS; time.advance()) {
+  for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
-    const unsigned now = 2 * time.number;
+    const unsigned now = 2 * time;
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
@@ -126,7 +114,7 @@ __device__ __forceinline__ void attend(
       do {
         const unsigned word = words[0];
         #pragma unroll
-        for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1] + nothing;
+        for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
         attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
         at += 32;
