@@ -20,6 +20,11 @@ __device__ __forceinline__ long long start_of(int pair) {
   return ((long long)batch * QUERIES * ROW_STEP + head) * (DEPTH / 2);
 }
 
+// The heading of a step, of which each lane has a bit: the highest of a half of its words.
+__device__ __forceinline__ unsigned heading_of(uint2 word, int lane) {
+  return __ballot_sync(~0u, (int)__byte_perm(word.x, word.y, (2 * lane + 1) % 8 << 12) < 0);
+}
+
 // Divides a group's sums by its shares and writes its queries.
 __device__ __forceinline__ void finish(
     const Group& group, unsigned* y, float value_step, int first_row, int lane) {
@@ -62,28 +67,20 @@ __device__ __forceinline__ void attend(
   const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
   const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
   open_ring(ring, kv, thread);
-  // Each warp as a whole: neighbouring lanes have a query together. All loads are sent for at once.
+  // Each warp as a whole: neighbouring lanes have a query together.
   static_assert(OF_BLOCK * 8 * CHUNKS % THREADS == 0, "every thread has as many chunks");
-  constexpr int ROUNDS = OF_BLOCK * 8 * CHUNKS / THREADS;
-  uint4 halves[ROUNDS][2];
   #pragma unroll
-  for (int n = 0; n < ROUNDS; ++n) {
-    const int i = thread + n * THREADS, row = i / CHUNKS;
-    const int group = max(__ldg(order + row / 8), 0);
-    read_chunk(halves[n], q, pair, group * 8 + row % 8, QUERIES, i % CHUNKS);
-  }
-  #pragma unroll
-  for (int n = 0; n < ROUNDS; ++n) {
+  for (int n = 0; n < OF_BLOCK * 8 * CHUNKS / THREADS; ++n) {
     const int i = thread + n * THREADS, row = i / CHUNKS, chunk = i % CHUNKS;
-    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8;
+    const int turned = CHUNKS == 8 ? row % 2 * 4 : 0, group = max(__ldg(order + row / 8), 0);
     float most;
-    const uint4 bytes = query_chunk(halves[n], most);
+    const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
     reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
     if (chunk == 0) factors[row] = fmaxf(step_of(most) * common, 1e-30f);
   }
   if constexpr (BULK) __syncthreads();
 
-  const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
+  const uint2* steps_of = reinterpret_cast<const uint2*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
   #pragma unroll
@@ -95,42 +92,42 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 32 + lane;
-  unsigned words[READ_AHEAD];
+  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 8 + lane / 4;
+  uint2 words[READ_AHEAD];
   #pragma unroll
-  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
-  // A sum with a zero that the compiler does not know moves a word before the next load is asked.
-  // Left to it, moves are behind the step, and the load would have to be there by then.
-  unsigned nothing;
-  asm("mov.u32 %0, %%ctaid.z;" : "=r"(nothing));
-  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
+  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 8 * i);
+  unsigned heading = heading_of(words[0], lane);
   #pragma unroll 1
-  for (Time time{0, 0, 0}; time.number < KEY_BLOCKS; time.advance()) {
+  for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
-    const unsigned now = 2 * time.number;
+    const unsigned now = 2 * time;
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
       // Found anew for each group: a lane's place in the queries would take a register throughout.
       unsigned own_lane = lane;
       asm volatile("" : "+r"(own_lane));
-      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
-      const unsigned first = (warp * GROUPS + g) * 8;
-      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
+      const unsigned row = (warp * GROUPS + g) * 8 + own_lane / 4;
+      const unsigned turned = CHUNKS == 8 ? row % 2 * 4 : 0;
       // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
-      const float factor = factors[first + own_lane / 4];
+      for (int c = 0; c < CHUNKS / 4; ++c) {
+        unsigned own[4];
+        load_sixteen(own, queries + row * WIDE + ((own_lane % 4 + 4 * c) ^ turned) * 16);
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) q[2 * c + i / 4][i % 4] = own[i / 2];
+      }
+      const float factor = factors[row];
       #pragma unroll 1
       do {
-        const unsigned word = words[0];
+        const uint2 word = words[0];
         #pragma unroll
-        for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1] + nothing;
-        words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
+        for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
+        words[READ_AHEAD - 1] = __ldg(steps_of + at + 8 * READ_AHEAD);
         attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
-        at += 32;
-        heading = __ballot_sync(~0u, words[0] & 0x8000);
+        at += 8;
+        heading = heading_of(words[0], lane);
       } while (heading << 1 == now + g * OF_PLACE);
     }
     leave(ring, kv, time, lane);

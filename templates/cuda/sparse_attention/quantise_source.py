@@ -76,7 +76,10 @@ __device__ __forceinline__ float step_of(float most) {
   return most > 0 ? __fdiv_rn(most, (float)MOST) : 1.0f;
 }
 // Sixteen values of a query as bytes, and its largest magnitude; neighbouring lanes have the rest.
-__device__ __forceinline__ uint4 query_chunk(const uint4 (&halves)[2], float& most) {
+__device__ __forceinline__ uint4 query_chunk(
+    const void* q, int pair, int row, int chunk, float& most) {
+  uint4 halves[2];
+  read_chunk(halves, q, pair, row, QUERIES, chunk);
   const int bits = max(largest_of(halves[0]), largest_of(halves[1]));
   most = value(largest_of_lanes(bits, CHUNKS / 2));
   return as_bytes(halves, inverse_of(most));
@@ -155,9 +158,7 @@ __device__ __forceinline__ void quantise(
   if (number < OF_KV) return quantise_keys(k, v, maxima, kv_bytes, kv_steps, pair, number, thread);
   const int item = (number - OF_KV) * THREADS + thread, row = item / CHUNKS;
   float most;
-  uint4 halves[2];
-  read_chunk(halves, q, pair, row, QUERIES, item % CHUNKS);
-  const uint4 bytes = query_chunk(halves, most);
+  const uint4 bytes = query_chunk(q, pair, row, item % CHUNKS, most);
   if (row >= GROUP_ROWS) return;
   const long long at = (long long)pair * GROUP_ROWS + row;
   reinterpret_cast<uint4*>(q_bytes)[at * CHUNKS + item % CHUNKS] = bytes;

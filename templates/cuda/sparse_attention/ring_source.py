@@ -79,41 +79,31 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
     for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
   }
 }
-// A time: its number, the slot of its newest block of keys, and how often that was filled before.
-struct Time {
-  unsigned number, slot, turn;
-  __device__ __forceinline__ void advance() {
-    ++number, ++slot;
-    if (slot == SLOTS) slot = 0, ++turn;
-  }
-};
 // Waits for the newest block of keys of a time.
-__device__ __forceinline__ void enter(
-    const Ring& ring, const Source& kv, const Time& time, int thread) {
+__device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int time, int thread) {
   if constexpr (BULK) {
     unsigned done = 0;
     while (!done)
       asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
                    " selp.u32 %0, 1, 0, p; }"
-                   : "=r"(done) : "r"(ring.full + time.slot * 8), "r"(time.turn & 1)
+                   : "=r"(done) : "r"(ring.full + time % SLOTS * 8), "r"(time / SLOTS & 1)
                    : "memory");
   } else {
     asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
     __syncthreads();
-    load_slot(ring, kv, time.number + AHEAD, thread);
+    load_slot(ring, kv, time + AHEAD, thread);
   }
 }
 // A warp is done with the oldest block of keys of a time; the last of them sends for another.
-__device__ __forceinline__ void leave(
-    const Ring& ring, const Source& kv, const Time& time, int lane) {
+__device__ __forceinline__ void leave(const Ring& ring, const Source& kv, int time, int lane) {
   if constexpr (!BULK) return;
   __syncwarp();
   if (lane == 0) {
     unsigned before;
     asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
-                 : "=r"(before) : "r"(ring.left + time.slot * 4) : "memory");
-    const int next = time.number + 1 + AHEAD;
-    if (before % WARPS == WARPS - 1 && time.number >= WINDOW - 1 && next < KEY_BLOCKS)
+                 : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
+    const int next = time + 1 + AHEAD;
+    if (before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
       send_for(ring, kv, next);
   }
 }

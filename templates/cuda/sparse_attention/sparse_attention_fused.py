@@ -54,8 +54,8 @@ def matches(workload: object, target: Target) -> bool:
 def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
     """Blocks that fit a multiprocessor."""
     knobs = {
-        "warps": (4, 8, 12, 16, 20, 22, 24, 28, 32),
-        "groups": (1, 2, 3, 4),
+        "warps": (4, 8, 16),
+        "groups": (1, 2, 4),
         "slot": (64, 128, 256, 512),
         "slots": (2, 3, 4, 6, 12),
         "ahead": (1, 2),
@@ -166,5 +166,5 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
 
 
 TEMPLATE = Template(
-    "sparse_attention_fused", 2, matches, space, default, build, pack, packed, estimate=estimate
+    "sparse_attention_fused", 3, matches, space, default, build, pack, packed, estimate=estimate
 )
