@@ -99,7 +99,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TilesAndElementsC
         return {**tiles.derive(config), "elements": elements}
 
     # Both kernels read x as the first stage turns it.
-    apart = {**tiles.knobs, "runs": (False,), "helped": (False,)}
+    apart = {**tiles.knobs, "helped": (False,), "fused": (False,)}
     return Space(
         TilesAndElementsConfig, {**ELEMENTS_KNOBS, **apart},
         (*tiles.constraints, *elements_constraints(view, elements_of, target)), features,
@@ -110,7 +110,7 @@ def default(workload: Gemm | FloatGemm, target: Target) -> TilesAndElementsConfi
     """The best of tiles over x turned by itself, and the best panels that divide its rows."""
     product = of_tiles(workload)
     legal = gemm_tile_wise.space(product, target).enumerate()
-    apart = (config for config in legal if not config.runs and not config.helped)
+    apart = (config for config in legal if not config.helped)
     tiles = gemm_tile_wise.cheapest(product, target, apart)
     pitch = _tiles(workload, tiles).pitch
     elements = elements_default(functools.partial(_elements, workload, turned=pitch), target)

@@ -93,9 +93,7 @@ __device__ __forceinline__ void write_turned(
     for (int j = 0; j < EACH; ++j) {
       const int k = left / SIZE + word * EACH + j;
       if (k >= K) break;
-      const int row = first + group * GROUP_ROWS;
-      const long long line = (long long)(row / PANEL) * K + k;
-      const long long at = line * (PANEL * SIZE / 16 + PAD_UNITS) + row % PANEL * SIZE / 16;
+      const long long at = ((long long)k * PITCH + first) * SIZE / 16 + group;
       static_cast<uint4*>(to)[at] =
           make_uint4(turned[j][0], turned[j][1], turned[j][2], turned[j][3]);
     }
@@ -117,30 +115,21 @@ __device__ __forceinline__ void turn(
 """
 
 
-def turn_sizes(x: TensorSpec, pitch: int, threads: int, panel: int | None = None) -> dict[str, int]:
-    """Constants of `TURN_UNITS`: x [m, k], turned [k, pitch], and threads that turn a block.
-
-    With a panel, x lies turned in panels of so many of its rows, [pitch / panel, k, panel] with 16
-    bytes behind each row.
-    """
-    (m, k), size = x.shape, x.element.bytes
+def turn_sizes(x: TensorSpec, turned: TensorSpec, threads: int) -> dict[str, int]:
+    """Constants of `TURN_UNITS`: x [m, k], turned [k, pitch], and threads that turn a block."""
+    (m, k), (_, pitch), size = x.shape, turned.shape, x.element.bytes
     return {
         "M": m, "K": k, "PITCH": pitch, "SIZE": size, "ROW_BYTES": k * size,
         "ACROSS": blocks_for(k * size, TURN_TILE), "THREADS": threads,
-        "PANEL": panel or pitch, "PAD_UNITS": int(panel is not None),
     }  # fmt: skip
 
 
-def turn_kernel(
-    x: TensorSpec, turned: TensorSpec, target: Target, panel: int | None = None
-) -> PrimFunc:
+def turn_kernel(x: TensorSpec, turned: TensorSpec, target: Target) -> PrimFunc:
     """The kernel that transposes x [m, k] of 8, 16 or 32 bits to [k, pitch]; behind m it has 0.
 
-    The pitch is a multiple of 16 values; of panels turned is what `turn_sizes` says. Parameters x
-    and turned.
+    The pitch is a multiple of 16 values. Parameters x and turned.
     """
-    pitch = turned.shape[1] if panel is None else turned.shape[0] * panel
-    sizes = turn_sizes(x, pitch, _THREADS, panel)
+    sizes = turn_sizes(x, turned, _THREADS)
     functions = DeviceNamespace("turn_rows", TURN_UNITS + _TURN, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -150,7 +139,7 @@ def turn_kernel(
 
     return thread_kernel(
         [x, turned],
-        blocks_for(pitch, TURN_TILE) * sizes["ACROSS"],
+        blocks_for(turned.shape[1], TURN_TILE) * sizes["ACROSS"],
         _THREADS,
         target,
         body,

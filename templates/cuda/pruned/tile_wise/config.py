@@ -20,7 +20,7 @@ HELPING = 80
 """Registers of a helper."""
 _BESIDE_SUMS = 28
 """Registers at launch that ptxas asks for beside those of an instruction's sums."""
-_OWN_BARRIERS = 64
+_OWN_BARRIERS = 32
 """Bytes of the barriers of outputs, and of what helpers tell each other."""
 _PAD = 8
 """Words behind a row of sums, of which the first is 0."""
@@ -40,10 +40,10 @@ class TileWiseConfig:
     joined: tiles that are multiplied as one, which gathers what any of them keeps.
     ahead: whether the rows of a product are read while the one before is under way.
     cluster: neighbouring blocks of the same tile; each copies a part of its weights for all.
-    runs: whether x lies turned in panels of a block's rows, of which rows of neighbouring k come by
-        one bulk copy together.
-    helped: whether a warpgroup more turns x in the same launch, then stores outputs while others
-        go on.
+    swizzled: whether units of 16 bytes of gathered rows change places, or 16 bytes lie behind rows,
+        for the banks of shared memory.
+    helped: whether a warpgroup more stores outputs while others go on.
+    fused: whether these helpers turn x first, in the same launch.
     """
 
     rows: int
@@ -55,8 +55,9 @@ class TileWiseConfig:
     joined: int = 1
     cluster: int = 1
     ahead: bool = False
-    runs: bool = False
+    swizzled: bool = False
     helped: bool = False
+    fused: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,6 @@ class TileWiseTiling:
         return self.row_tiles * self.config.rows
 
     @property
-    def panel(self) -> int | None:
-        """Rows of a panel of x transposed; None for one of all rows."""
-        return self.config.rows if self.config.runs else None
-
-    @property
     def items(self) -> int:
         """Pieces of work of clusters."""
         return self.tiles * self.row_groups
@@ -142,8 +138,8 @@ class TileWiseTiling:
 
     @property
     def x_row_bytes(self) -> int:
-        """A gathered row in shared memory, an odd number of 16-byte units."""
-        return self.config.rows * self.size + UNIT_BYTES
+        """A gathered row in shared memory, an odd number of 16-byte units, or of whole lines."""
+        return self.config.rows * self.size + (0 if self.config.swizzled else UNIT_BYTES)
 
     @property
     def x_stage_bytes(self) -> int:

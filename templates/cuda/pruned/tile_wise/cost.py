@@ -9,9 +9,15 @@ from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
 """That reach a multiprocessor."""
-_GATHERED_BYTES_A_CLOCK = 20.0
-"""That a multiprocessor gathers."""
+_GATHERED_BYTES_A_CLOCK, _COPIED_BYTES_A_CLOCK = 20.0, 43.0
+"""That reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
 _SMEM_BYTES_A_CLOCK = 128.0
+_SWIZZLED = 0.95
+"""Of the time of gathers, where rows in shared memory begin with lines."""
+_SHARED = 0.9
+"""Of the time of weights that come to all blocks of a cluster."""
+_FUSED = 0.7
+"""Of the time that turning takes, where it happens beside the product."""
 _ITEM_CLOCKS = 1500.0
 _VALUE_CLOCKS = 0.15
 """Of a multiprocessor for each output."""
@@ -35,13 +41,17 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     read = config.rows / 64 * k_bytes * (tiling.width + 64)
     # Bulk copies of rows go the same way as pieces, and are slower.
     gathering = config.rows * k_bytes / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)
+    gathering *= _SWIZZLED if config.swizzled else 1.0
+    shared = _SHARED if config.cluster > 1 else 1.0
+    gathering += tiling.weight_stage_bytes / _COPIED_BYTES_A_CLOCK * shared
     moved = (gathered + read) / _SMEM_BYTES_A_CLOCK
     stage = max(product, fetched / _L2_BYTES_A_CLOCK, moved, gathering)
-    hidden = 0.5 if config.blocks > 1 else 1.0
+    hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
     columns = view.n / tiling.tiles
     outputs = config.rows * columns * _VALUE_CLOCKS * hidden
     item = stages * stage * (1 + 0.6 / config.stages) + outputs + _ITEM_CLOCKS * hidden
     turning = 2 * view.m * view.k * tiling.size / (target.memory_rate or 4e12)
+    turning *= _FUSED if config.fused else 1.0
     return turning + (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
 
 

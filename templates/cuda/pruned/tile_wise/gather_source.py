@@ -1,7 +1,6 @@
 """CUDA source of a ring of stages: gathered rows of x transposed, and their weights.
 
-Four warps gather. A row comes by one bulk copy, neighbouring rows by one together where x lies in
-panels, or each 16-byte piece of a row by a thread.
+Four warps gather. A row comes by one bulk copy, or each of its 16-byte pieces by a thread.
 """
 
 from __future__ import annotations
@@ -13,12 +12,6 @@ __device__ __forceinline__ void copy_piece(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
 
-// One lane of a warp, in a way that lets ptxas issue copies for it alone.
-__device__ __forceinline__ bool elected() {
-  unsigned own;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(own));
-  return own;
-}
 __device__ __forceinline__ void copy_to_all(
     unsigned to, const void* from, int bytes, unsigned full) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
@@ -79,8 +72,7 @@ __device__ __forceinline__ void gather_tiles(
   constexpr int TOGETHER = 32 / OWN_ROWS, HELD = 4;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
   constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same bytes of all of its rows
-  const int lane = thread % 32;
-  const int first = __shfl_sync(0xffffffff, thread / 32, 0) * OWN_ROWS;  // the same in a warp
+  const int lane = thread % 32, first = thread / 32 * OWN_ROWS;
   const int first_own = lane / CHUNKS, own_byte = lane % CHUNKS * 16;
   const auto row_of = [&](int i) {
     return BULK_ROWS + (EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + lane) / CHUNKS);
@@ -107,7 +99,7 @@ __device__ __forceinline__ void gather_tiles(
     const unsigned to = ring.stages + place.stage * STAGE_BYTES;
     barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
     if (thread == 0) {
-      barrier_expect(full, W_STAGE + 4 * BULK_ROWS * (RUNS ? X_ROW_BYTES : ROW));
+      barrier_expect(full, W_STAGE + 4 * BULK_ROWS * ROW);
       constexpr int SHARE = W_STAGE / CLUSTER;
       const int own_share = block % CLUSTER * SHARE;
       const unsigned char* from = values + (long long)now.stage * W_STAGE + own_share;
@@ -118,30 +110,7 @@ __device__ __forceinline__ void gather_tiles(
     turned.await(row, from_lane + OWN_ROWS - 1, lane);
     const unsigned own_to = to + first * X_ROW_BYTES;
     const unsigned char* own_x = x + now.columns;
-    if constexpr (RUNS) {  // neighbours in x are neighbours in the stage
-      own_x = x + now.columns / ROW * (K * (long long)X_ROW_BYTES);
-      const int own = __shfl_sync(0xffffffff, row, from_lane + lane % OWN_ROWS);
-      const int before = __shfl_up_sync(0xffffffff, own, 1);
-      const bool first = lane < OWN_ROWS && (lane == 0 || own != before + 1);
-      const unsigned firsts = __ballot_sync(0xffffffff, first), behind = firsts >> lane >> 1;
-      const int count = min(__popc(~behind & behind - 1) + 1, OWN_ROWS - lane);
-      const unsigned offset = own * (unsigned)X_ROW_BYTES, bytes = first ? count * X_ROW_BYTES : 0;
-      #pragma unroll
-      for (int i = 0; i < OWN_ROWS; i += 4) {
-        unsigned offsets[4], sizes[4];  // the same in all lanes
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          offsets[j] = __shfl_sync(0xffffffff, offset, i + j);
-          sizes[j] = __shfl_sync(0xffffffff, bytes, i + j);
-        }
-        if (elected()) {
-          #pragma unroll
-          for (int j = 0; j < 4; ++j)
-            if (sizes[j] > 0)
-              bulk_copy(own_to + (i + j) * X_ROW_BYTES, own_x + offsets[j], sizes[j], full);
-        }
-      }
-    } else if constexpr (BULK_ROWS > 0) {
+    if constexpr (BULK_ROWS > 0) {
       const unsigned own = __shfl_sync(0xffffffff, row, from_lane + lane % BULK_ROWS);
       if (lane < BULK_ROWS)
         bulk_copy(own_to + lane * X_ROW_BYTES, own_x + own * (unsigned)(PITCH * SIZE), ROW, full);
@@ -154,8 +123,8 @@ __device__ __forceinline__ void gather_tiles(
         from[i] = __shfl_sync(0xffffffff, row, from_lane + row_of(piece + i));
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
-        const int at = byte_of(piece + i);
-        copy_piece(own_to + row_of(piece + i) * X_ROW_BYTES + at,
+        const int at = byte_of(piece + i), row = row_of(piece + i);
+        copy_piece(own_to + row * X_ROW_BYTES + (SWIZZLED ? at ^ (row & 7) << 4 : at),
                    own_x + (from[i] * (unsigned)(PITCH * SIZE) + at));
       }
     }

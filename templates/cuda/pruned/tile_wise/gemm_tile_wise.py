@@ -43,6 +43,7 @@ _JOINED = (1, 2)
 _CLUSTERS = (1, 2)
 _WIDEST = 256
 _OTHER_REGISTERS = 32
+SWIZZLE_BYTES = 128
 
 
 def _view(workload: Gemm | FloatGemm) -> PrunedProduct:
@@ -77,8 +78,9 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         "joined": _JOINED,
         "cluster": _CLUSTERS,
         "ahead": (False, True),
-        "runs": (False, True),
+        "swizzled": (False, True),
         "helped": (False, True),
+        "fused": (False, True),
     }
 
     def tiling_of(config: TileWiseConfig) -> TileWiseTiling:
@@ -120,12 +122,18 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:
         """Helpers have their registers, and outputs are stored as words."""
         return tiling_of(config).helpers_fit
 
-    def runs_are_bulk(config: TileWiseConfig) -> bool:
-        """Runs of rows are bulk copies."""
-        return config.bulk == 4 or not config.runs
+    def lines_are_whole(config: TileWiseConfig) -> bool:
+        """Swizzled rows are whole lines of 128 bytes, and copied by threads."""
+        whole = config.rows * view.value.bytes % SWIZZLE_BYTES == 0
+        return not config.swizzled or (whole and config.bulk == 0)
+
+    def helpers_turn(config: TileWiseConfig) -> bool:
+        """Who turns x in the same launch are helpers."""
+        return config.helped or not config.fused
 
     constraints = (
-        runs_are_bulk,
+        lines_are_whole,
+        helpers_turn,
         helpers_have_room,
         warps_copy_together,
         tiles_are_joined,
@@ -158,20 +166,20 @@ def estimate(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target)
 def build(workload: Gemm | FloatGemm, config: TileWiseConfig, target: Target) -> Program:
     """The transposition of x, then the product; parameters x, further inputs, `packed`, y.
 
-    With helpers both are one launch, and counts of what is turned are a workspace.
+    Fused they are one launch, and counts of what is turned are a workspace.
     """
     tiling = TileWiseTiling(_view(workload), config)
     x, *others = workload.inputs
     turned = turned_spec(tiling)
     constants = (spec.name for spec in (*others, *packed(workload, config)))
     product, (y,) = product_kernel(tiling, target), workload.outputs
-    if config.helped:
+    if config.fused:
         progress = progress_spec(tiling)
         reads = (x.name, *constants, progress.name)
         stage = Stage(product, reads, (turned.name, y.name, progress.name))
         counts = Workspace(progress, Initially.STAYS_ZERO)
         return Program((stage,), (Workspace(turned), counts))
-    turn = Stage(turn_kernel(x, turned, target, tiling.panel), (x.name,), (turned.name,))
+    turn = Stage(turn_kernel(x, turned, target), (x.name,), (turned.name,))
     return Program(
         (turn, Stage(product, (turned.name, *constants), (y.name,))), (Workspace(turned),)
     )

@@ -1,9 +1,9 @@
 """CUDA source of a block's helpers: they turn x, and store outputs while others multiply.
 
-Blocks of x, of 128 rows and 128 bytes, are handed out by a counter in the order of k, so that
-whoever runs turns all of them, and the first rows to be gathered are there first. A count for each
-128 bytes of k says how many of its blocks have been turned. Behind that the helpers take finished
-rows of outputs, which consumers leave in shared memory, to their places in y.
+Where they turn, blocks of x, of 128 rows and 128 bytes, are handed out by a counter in the order of
+k, so that whoever runs turns all of them, and the first rows to be gathered are there first. A
+count for each 128 bytes of k says how many of its blocks have been turned. Behind that the helpers
+take finished rows of outputs, which consumers leave in shared memory, to their places in y.
 """
 
 from __future__ import annotations
@@ -36,55 +36,31 @@ struct Turned {
 HELP = r"""
 __device__ __forceinline__ void helpers_meet() { asm volatile("bar.sync 8, 128;" : : : "memory"); }
 
-// Some blocks are on their way while one is turned; each is claimed one turn ahead.
-constexpr int BUFFERS = OUTPUT_BYTES / 16384 < 4 ? OUTPUT_BYTES / 16384 : 4, CLAIMS = 8;
-__device__ __forceinline__ void fetch_units(
-    const unsigned char* x, unsigned* tile, int block, int thread) {
-  const int first = block % DOWN * 128, left = block / DOWN * 128;
-  if constexpr (ROW_BYTES % 16 != 0) {
-    uint4 held[UNITS];
-    load_units(held, x, first, left, thread);
-    lay_units(held, tile, thread);
-    return;
-  }
-  #pragma unroll
-  for (int i = 0; i < UNITS; ++i) {
-    const int row = i * (THREADS / 8) + thread / 8, byte = thread % 8 * 16;
-    unsigned* to = tile + place_of(row, byte / 4);
-    if (first + row < M && left + byte < ROW_BYTES)
-      copy_piece((unsigned)__cvta_generic_to_shared(to),
-                 x + (long long)(first + row) * ROW_BYTES + left + byte);
-    else
-      *reinterpret_cast<uint4*>(to) = make_uint4(0, 0, 0, 0);
-  }
-}
+// A block is claimed while the two before it are turned and read.
 __device__ __forceinline__ void turn_blocks(
-    const unsigned char* x, void* turned, int* progress, unsigned* tiles, int* claimed,
+    const unsigned char* x, void* turned, int* progress, unsigned* tile, int* claimed,
     int thread) {
-  constexpr int ALL_BLOCKS = CHUNKS * DOWN;
-  for (int i = 0; i < BUFFERS; ++i) {
-    if (thread == 0) claimed[i] = atomicAdd(progress, 1);
+  int upcoming = 0;
+  if (thread == 0) *claimed = atomicAdd(progress, 1), upcoming = atomicAdd(progress, 1);
+  helpers_meet();
+  int block = *claimed;
+  helpers_meet();
+  uint4 held[UNITS];
+  if (block < CHUNKS * DOWN)
+    load_units(held, x, block % DOWN * 128, block / DOWN * 128, thread);
+  while (block < CHUNKS * DOWN) {
+    lay_units(held, tile, thread);
+    if (thread == 0) *claimed = upcoming, upcoming = atomicAdd(progress, 1);
     helpers_meet();
-    if (claimed[i] < ALL_BLOCKS) fetch_units(x, tiles + i * 4096, claimed[i], thread);
-    asm volatile("cp.async.commit_group;" : : : "memory");
-  }
-  int upcoming = 0, slot = 0;
-  if (thread == 0) upcoming = atomicAdd(progress, 1);
-  for (int i = 0; claimed[i % CLAIMS] < ALL_BLOCKS; ++i, slot = (slot + 1) % BUFFERS) {
-    const int block = claimed[i % CLAIMS], *next = claimed + (i + BUFFERS) % CLAIMS;
-    unsigned* tile = tiles + slot * 4096;
-    asm volatile("cp.async.wait_group %0;" : : "n"(BUFFERS - 1) : "memory");
-    helpers_meet();
+    const int next = *claimed;
+    if (next < CHUNKS * DOWN) load_units(held, x, next % DOWN * 128, next / DOWN * 128, thread);
     write_turned(tile, turned, block % DOWN * 128, block / DOWN * 128, thread);
-    if (thread == 0)
-      claimed[(i + BUFFERS) % CLAIMS] = upcoming, upcoming = atomicAdd(progress, 1);
     if constexpr (BULK > 0) asm volatile("fence.proxy.async;" : : : "memory");
     helpers_meet();
-    if (*next < ALL_BLOCKS) fetch_units(x, tile, *next, thread);
-    asm volatile("cp.async.commit_group;" : : : "memory");
     if (thread == 96)
       asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;"
                    : : "l"(progress + COUNTS + block / DOWN) : "memory");
+    block = next;
   }
 }
 
@@ -115,7 +91,7 @@ __device__ __forceinline__ void store_item(
         if (r + i * step < count) word[i] = word_of(rows + (r + i * step) * ROW_PITCH, entry);
       #pragma unroll
       for (int i = 0; i < TOGETHER; ++i)
-        if (r + i * step < count) first[(r + i * step) * ROW_WORDS + entry.x] = word[i];
+        if (r + i * step < count) __stcs(first + (r + i * step) * ROW_WORDS + entry.x, word[i]);
     }
   }
   if (lane / 16 >= shared_words(tile)) return;
@@ -148,7 +124,7 @@ __device__ __forceinline__ void help(
     Outputs& from, const unsigned char* x, void* turned, int* progress, int* claimed,
     const int4* tiles, int block, int thread) {
   const int lane = thread % 32;
-  turn_blocks(x, turned, progress, from.rows, claimed, thread);
+  if constexpr (FUSED) turn_blocks(x, turned, progress, from.rows, claimed, thread);
   for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
     const int item = item_of(turn, block);
     const int4 tile = item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS);
@@ -159,6 +135,7 @@ __device__ __forceinline__ void help(
     from.phase ^= 1;
     __syncwarp();
   }
+  if constexpr (!FUSED) return;
   helpers_meet();
   if (thread >= 32) return;
   int ended = 0;  // whoever is last leaves zeros
@@ -173,6 +150,7 @@ __device__ __forceinline__ void help(
 """Outputs, finish_item and help; they need `turn.TURN_UNITS` and `words_source.WORDS`."""
 
 THERE = r"""
+constexpr int CHUNKS = ACROSS, DOWN = (PITCH + 127) / 128, COUNTS = 2;
 struct Turned {
   __device__ __forceinline__ Turned(const int*) {}
   __device__ __forceinline__ void await(int, int, int) {}

@@ -63,7 +63,8 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
     finish = finish.replace("ROW_SCALE;", row_scale + ";")
-    turned, own = (TURNED, TURN_UNITS + HELP) if config.helped else (THERE, ALONE)
+    turned = TURNED if config.fused else THERE
+    own = TURN_UNITS + HELP if config.helped else ALONE
     source = _BITS_OF + assembly + RING + turned + GATHER + finish + own + MULTIPLY
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
@@ -72,9 +73,9 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         source + _entry(tiling),
         {},
         {
-            **turn_sizes(workload.inputs[0], tiling.pitch, WARPGROUP, tiling.panel),
-            "RUNS": config.runs, "N": view.n,
-            "ALL": tiling.sums, "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
+            **turn_sizes(workload.inputs[0], turned_spec(tiling), WARPGROUP), "N": view.n,
+            "ALL": tiling.sums, "HELPED": config.helped,
+            "FUSED": config.fused, "SWIZZLED": config.swizzled, "HELPER_REGISTERS": HELPING,
             "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
@@ -95,7 +96,7 @@ def _clusters(tiling: TileWiseTiling, target: Target) -> int:
 
 def _entry(tiling: TileWiseTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
-    epilogue, helped = epilogue_of(tiling), tiling.config.helped
+    epilogue, fused = epilogue_of(tiling), tiling.config.fused
     others = {_FIELDS.get(spec.name, spec.name): spec for spec in tiling.view.workload.inputs[1:]}
     given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
     types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
@@ -103,26 +104,23 @@ def _entry(tiling: TileWiseTiling) -> str:
     terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
     fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
     fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")
-    first = "const void* given" if helped else "void* x"
-    last = "int* progress, void* x, " if helped else ""
+    first = "const void* given" if fused else "void* x"
+    last = "int* progress, void* x, " if fused else ""
     return (
         f"__device__ __forceinline__ void multiply(unsigned char* smem, {first}, {inputs}"
         f"const void* values, const int* rows, const int* tiles, const void* places, {terms}"
         f"{last}void* y, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
-        f"  multiply_tile_wise(smem, (const unsigned char*){'given' if helped else 'nullptr'}, "
+        f"  multiply_tile_wise(smem, (const unsigned char*){'given' if fused else 'nullptr'}, "
         "(unsigned char*)x, rows, (const unsigned char*)values, (const int4*)tiles, places, from, "
-        f"{'progress' if helped else 'nullptr'}, (OUT*)y, block, thread);\n}}\n"
+        f"{'progress' if fused else 'nullptr'}, (OUT*)y, block, thread);\n}}\n"
     )
 
 
 def turned_spec(tiling: TileWiseTiling) -> TensorSpec:
-    """x transposed, in panels of row tiles where runs are copied."""
+    """x transposed."""
     x = tiling.view.workload.inputs[0]
-    if tiling.panel is None:
-        return TensorSpec("turned_x", (tiling.view.k, tiling.pitch), x.dtype)
-    row = tiling.x_row_bytes // tiling.size
-    return TensorSpec("turned_x", (tiling.row_tiles, tiling.view.k, row), x.dtype)
+    return TensorSpec("turned_x", (tiling.view.k, tiling.pitch), x.dtype)
 
 
 def progress_spec(tiling: TileWiseTiling) -> TensorSpec:
@@ -134,13 +132,13 @@ def progress_spec(tiling: TileWiseTiling) -> TensorSpec:
 def product_kernel(tiling: TileWiseTiling, target: Target) -> PrimFunc:
     """The product; parameters x transposed, the other inputs, `packed_all`, y.
 
-    With helpers they are x, the other inputs, `packed_all`, progress, x transposed, y.
+    Fused they are x, the other inputs, `packed_all`, progress, x transposed, y.
     """
     workload = tiling.view.workload
     functions = _namespace(tiling, target)
     given, *others = workload.inputs
     first, *before = (turned_spec(tiling),)
-    if tiling.config.helped:
+    if tiling.config.fused:
         first, before = given, [progress_spec(tiling), turned_spec(tiling)]
     parameters = [first, *others, *packed_all(tiling), *before, *workload.outputs]
 

@@ -28,10 +28,16 @@ __device__ __forceinline__ void turn_fragment(unsigned (&a)[4], const unsigned (
   #pragma unroll
   for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[e]) : : "memory");
 }
-// Where a lane's row of the first step begins in a stage.
-__device__ __forceinline__ int lane_start(int lane) {
-  if constexpr (SIZE == 1) return lane * X_ROW_BYTES;
-  return (lane / 16 * 8 + lane % 8) * X_ROW_BYTES + lane / 8 % 2 * 16;
+// Where in a stage a lane's units of the first step are, by 64 rows of y. Rows of other steps are
+// the same modulo eight.
+__device__ __forceinline__ void lane_starts(int (&starts)[BLOCKS_M], int own_row, int lane) {
+  const int row = SIZE == 1 ? lane : lane / 16 * 8 + lane % 8;
+  const int byte = own_row * SIZE + (SIZE == 1 ? 0 : lane / 8 % 2 * 16);
+  #pragma unroll
+  for (int b = 0; b < BLOCKS_M; ++b) {
+    const int at = byte + b * 64 * SIZE;
+    starts[b] = row * X_ROW_BYTES + (SWIZZLED ? at ^ (row & 7) << 4 : at);
+  }
 }
 
 // A warp has read the stage in front of a place, whose weights came from all blocks of the cluster.
@@ -48,18 +54,19 @@ __device__ __forceinline__ void leave(const Ring& ring, const Place& place, int 
 
 // The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
 __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, int own_start, int lane) {
+    SUM (&sums)[ALL], const Ring& ring, Place& place, int stages, const int (&starts)[BLOCKS_M],
+    int lane) {
   unsigned a[2][4];  // of the instruction under way and of the next one
   unsigned r[4];     // of one of them, as it was read
   #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
-    const unsigned x = ring.stages + place.stage * STAGE_BYTES + own_start;
+    const unsigned x = ring.stages + place.stage * STAGE_BYTES;
     const unsigned weights = ring.stages + place.stage * STAGE_BYTES + X_STAGE;
     // Unswizzled: units of 16 bytes along k are WIDTH rows apart, groups of eight rows 128 bytes.
     const unsigned long long descriptor =
         (weights & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
     const auto read = [&](int p) {
-      load_matrices(r, x + p / BLOCKS_M * STEP_ROWS * X_ROW_BYTES + p % BLOCKS_M * 64 * SIZE);
+      load_matrices(r, x + starts[p % BLOCKS_M] + p / BLOCKS_M * STEP_ROWS * X_ROW_BYTES);
     };
     barrier_wait(ring.full + 8 * place.stage, place.phase);
     if constexpr (AHEAD) read(0);
@@ -97,6 +104,8 @@ __device__ __forceinline__ void multiply_tiles(
   begin_rows(outputs.rows + warp * (16 * ROW_PITCH), lane);
   Place place;
   SUM sums[ALL];
+  int starts[BLOCKS_M];
+  lane_starts(starts, own_row, lane);
   const auto tile_of = [&](int turn) {
     const int item = item_of(turn, block);
     return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS);
@@ -107,7 +116,7 @@ __device__ __forceinline__ void multiply_tiles(
     if (tile.w == 0) continue;
     const int item = item_of(turn, block);
     begin_terms(terms, from, item / ROW_GROUPS * WIDTH, consumer, thread % 128);
-    multiply_tile(sums, ring, place, tile.y, lane_start(lane) + own_row * SIZE, lane);
+    multiply_tile(sums, ring, place, tile.y, starts, lane);
     await_terms(consumer);
     finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
   }

@@ -132,19 +132,22 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
         (replace(FLOATS, m=250), TileWiseConfig(64, 1, 2, 3, 2, 4, 1, 2, True)),
         (
             replace(BYTES, m=300, k=333),
-            TileWiseConfig(128, 2, 2, 3, 1, 0, helped=True),
+            TileWiseConfig(128, 2, 2, 3, 1, 0, helped=True, fused=True),
         ),
         (
             replace(BYTES, n=302, in_dtype="uint8", epilogue=Epilogue("int32")),
             TileWiseConfig(64, 1, 4, 4, 1, 0, 2, helped=True),
         ),
-        (replace(FLOATS, m=250, bias=True), TileWiseConfig(64, 1, 2, 3, 1, 4, 1, 2, helped=True)),
+        (
+            replace(FLOATS, m=250, bias=True),
+            TileWiseConfig(64, 1, 2, 3, 1, 4, 1, 2, helped=True, fused=True),
+        ),
         (replace(BYTES, sparsity=EMPTY), TileWiseConfig(64, 1, 2, 2, 1, 0, helped=True)),
         (
             replace(BYTES, m=300, k=333),
-            TileWiseConfig(128, 2, 2, 3, 1, 4, 1, 1, runs=True, helped=True),
+            TileWiseConfig(128, 2, 2, 3, 1, 0, 1, 1, swizzled=True, helped=True),
         ),
-        (replace(FLOATS, m=250, k=77), TileWiseConfig(64, 1, 2, 3, 1, 4, 2, 2, runs=True)),
+        (replace(FLOATS, m=250, k=77), TileWiseConfig(64, 1, 2, 3, 1, 0, 2, 2, swizzled=True)),
         (
             FloatGemm(70, 99, 75, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
@@ -156,7 +159,7 @@ def test_sums_of_four_lanes_lie_in_different_banks() -> None:
         ),
     ],
     ids=["bytes", "sums", "residual", "row scales", "empty", "table", "floats", "joined", "cluster",
-         "helped", "helped sums", "helped floats", "helped empty", "helped runs", "runs",
+         "helped", "helped sums", "helped floats", "helped empty", "helped swizzled", "swizzled",
          "bfloat16", "float residual"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileWiseConfig) -> None:
