@@ -108,14 +108,15 @@ def tune(
     chosen = [(index, *pairs[index]) for index in task_numbers(settings.tasks, len(pairs))]
     sweep()
     pacing = Pacing(settings.clock, started, settings.time_budget)
+    replayed = settings.measurer is not None
+    models = known_models(settings.knowledge, shipped=not replayed)
+    knowledge = usable(models, host.target.arch, host.device)
     with (
         journal,
         scratch_folder() as scratch,
-        closing(make_asker(host, settings, local=settings.measurer is not None)) as asker,
+        closing(make_asker(host, settings, replayed, knowledge)) as asker,
         opening_measurer(host, settings, scratch, pacing) as opened,
     ):
-        models = known_models(settings.knowledge, shipped=settings.measurer is None)
-        knowledge = usable(models, host.target.arch, host.device)
         tasks = make_tasks(chosen, host.target, settings.seed, knowledge)
         try:
             measurer = opened()

@@ -13,7 +13,7 @@ from autoq.search.strategies.diverse_annealing import DiverseAnnealing
 from autoq.search.strategies.evolution import Evolution
 from autoq.search.strategies.guided import Guided
 from autoq.search.strategies.ideas import WITHOUT
-from autoq.search.strategies.informed import Informed
+from autoq.search.strategies.informed import Informed, Prior
 from autoq.search.strategies.metaschedule import MetaSchedule
 from autoq.search.strategies.random_search import RandomSearch
 from autoq.search.strategies.thompson import Thompson
@@ -41,3 +41,11 @@ ABLATIONS: dict[str, MakeStrategy] = {
 """Ours with one idea left out: for comparisons, not for tuning."""
 
 DEFAULT_STRATEGY = "informed"
+
+
+def make_strategy(
+    name: str, space: SearchSpace[Any], seed: int, prior: Prior | None = None
+) -> Strategy[Any]:
+    """A strategy by name; a prior is for those that can begin with one."""
+    make = STRATEGIES[name]
+    return make(space, seed, prior=prior) if make is Informed else make(space, seed)

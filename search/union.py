@@ -177,6 +177,16 @@ class UnionSpace:
                 mutants[mine[: len(sampled)]] = sampled * count + other
         return mutants
 
+    def by_member(
+        self, codes: np.ndarray
+    ) -> Iterator[tuple[str, SearchSpace[Any], np.ndarray, np.ndarray]]:
+        """Each template that codes [n] are of: its space, which of them, and their codes in it."""
+        member = codes % len(self._names)
+        for i, name in enumerate(self._names):
+            rows = np.flatnonzero(member == i)
+            if len(rows):
+                yield name, self._spaces[i], rows, codes[rows] // len(self._names)
+
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:
         """Model features float32 [n, len(feature_names)] of legal codes [n]."""
         count = len(self._names)

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoq.errors import EnvironmentFault
+from autoq.knowledge.model import KnowledgeModel
+from autoq.knowledge.prior import Prior, prior_of
 from autoq.measure.job import load_registry
 from autoq.process.child import Child, ChildCrash, Entry
 from autoq.process.pool import ChildPool
-from autoq.search.registry import STRATEGIES
+from autoq.search.registry import make_strategy
 from autoq.search.strategy import Strategy
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
@@ -32,11 +34,15 @@ Trials = Sequence[Trial[Candidate]]
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """What all strategies of a run share; tuner is a key of `search.STRATEGIES`."""
+    """What all strategies of a run share.
+
+    tuner is a key of `search.STRATEGIES`; knowledge is a model of records of the device, if any.
+    """
 
     registry: str
     target: Target
     tuner: str
+    knowledge: KnowledgeModel | None = None
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,18 @@ class Strategies:
                     for name in question.templates
                 }
             )
-            strategy = STRATEGIES[self._settings.tuner](space, question.seed)
+            prior = self._prior(question, space)
+            strategy = make_strategy(self._settings.tuner, space, question.seed, prior)
             self._strategies[question.task] = strategy
         strategy.tell(question.told)
         return strategy.ask(question.n)
+
+    def _prior(self, question: Question, space: UnionSpace) -> Prior | None:
+        model = self._settings.knowledge
+        if model is None:
+            return None
+        versions = {name: self._registry[name].version for name in question.templates}
+        return prior_of(model, question.workload, space, self._settings.target, versions)
 
 
 def serve(settings: SearchSettings) -> Callable[[Question], list[Candidate]]:

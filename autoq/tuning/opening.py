@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from autoq.devices import Host
+from autoq.knowledge.model import KnowledgeModel
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.measurer import DeviceMeasurer, Measurer
@@ -20,9 +21,11 @@ from autoq.tuning.options import TuneOptions, timing
 from autoq.tuning.pacing import Pacing
 
 
-def make_asker(host: Host, options: TuneOptions, local: bool) -> Asker:
+def make_asker(
+    host: Host, options: TuneOptions, local: bool, knowledge: KnowledgeModel | None = None
+) -> Asker:
     """Strategies in processes of their own, unless `local` or the CPU is what is measured."""
-    settings = SearchSettings(options.registry, host.target, options.tuner)
+    settings = SearchSettings(options.registry, host.target, options.tuner, knowledge)
     if local or host.target.kind == "cpu":
         return LocalAsker(settings)
     return ParallelAsker(settings, size=max(1, min(4, len(os.sched_getaffinity(0)) // 4)))

@@ -116,7 +116,9 @@ class Informed(Generic[C]):
 
     def _by_models(self, n: int) -> list[int]:
         """From each of the ensembles in turn the best that is left."""
-        models = [self._grown() for _ in range(min(self._ideas.models, n))]
+        codes, targets = self._targets()
+        known = self._features(codes)
+        models = [self._grown(known, targets) for _ in range(min(self._ideas.models, n))]
 
         def scored(codes: np.ndarray) -> np.ndarray:
             features = self._features(codes)
@@ -135,23 +137,24 @@ class Informed(Generic[C]):
                     chosen[code] = None
         return list(chosen)
 
-    def _grown(self) -> xgboost.Booster:
-        """Trees over a resample of the trials, for log seconds."""
-        import xgboost  # takes a second, in every process that knows spaces but never searches them
-
+    def _targets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Codes of the trials, and their log seconds about the median."""
         codes, seconds = self._history.arrays()
         worked = np.isfinite(seconds)
         logs = np.log(seconds, where=worked, out=np.zeros(len(codes)))
         logs[~worked] = logs[worked].max() + _FAILURE
-        drawn = np.arange(len(codes))
+        return codes, logs - np.median(logs)
+
+    def _grown(self, features: np.ndarray, targets: np.ndarray) -> xgboost.Booster:
+        """Trees over a resample of the trials."""
+        import xgboost  # takes a second, in every process that knows spaces but never searches them
+
+        drawn = np.arange(len(targets))
         if self._ideas.resample:
-            drawn = self._rng.integers(0, len(codes), len(codes))
+            drawn = self._rng.integers(0, len(targets), len(targets))
         self._fits += 1
         settings = {**self._settings, "seed": self._seed * 100_003 + self._fits}
-        data = xgboost.DMatrix(
-            self._features(codes)[drawn], (logs - np.median(logs))[drawn],
-            nthread=self._settings["nthread"],
-        )  # fmt: skip
+        data = xgboost.DMatrix(features[drawn], targets[drawn], nthread=self._settings["nthread"])
         return xgboost.train(settings, data, _ROUNDS)
 
     def _features(self, codes: np.ndarray) -> np.ndarray:

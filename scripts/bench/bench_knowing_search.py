@@ -1,0 +1,112 @@
+"""Searches that begin with a model of records, replayed on recorded spaces beside others.
+
+The model of each space has seen no workload of its shape, whatever the batch, dtypes and layout.
+`informed-knowing` is the default strategy with that model as its prior; the other strategies know
+nothing beforehand. It needs no device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from autoq.knowledge.lessons import Lesson, shape_of
+from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.knowledge.training import gathered, lessons_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.lookup import template_versions
+from autoq.replaying.comparison import SpaceComparison
+from autoq.replaying.loading import Replayable, load, shipped_spaces, target_of
+from autoq.replaying.plot import draw
+from autoq.replaying.report import table, to_json
+from autoq.search.compare import FRACTIONS, Comparison, summarise
+from autoq.search.registry import STRATEGIES, MakeStrategy
+from autoq.search.replay import optimum, replay
+from autoq.search.strategies.informed import Informed, Prior
+from autoq.templates.base import Template
+
+KNOWING = "informed-knowing"
+
+
+def prior_of(model: KnowledgeModel, found: Replayable, templates: Mapping[str, Template]) -> Prior:
+    """What a model predicts of every recorded configuration of a space, by its code."""
+    workload, target = found.recorded.workload, target_of(found.recorded)
+    candidates = list(found.space.enumerate())
+    codes = np.array([found.space.code(one) for one in candidates])
+    logs = np.empty(len(codes))
+    for name in {one.template for one in candidates}:
+        mine = [i for i, one in enumerate(candidates) if one.template == name]
+        space = templates[name].space(workload, target)
+        inner = np.array([space.code(candidates[i].config) for i in mine], dtype=np.int64)
+        features = model.columns.matrix(workload, name, space, inner, target)
+        logs[mine] = model.predict(features)
+    order = np.argsort(codes)
+    codes, logs = codes[order], logs[order]
+    return lambda asked: logs[np.searchsorted(codes, asked)]
+
+
+def rows_of(
+    found: Replayable, makers: Mapping[str, MakeStrategy], seeds: int, trials: int
+) -> tuple[Comparison, ...]:
+    """Every strategy replayed with seeds 0, 1, ..., each in batches of its own size."""
+    rows = []
+    for name, make in makers.items():
+        curves = []
+        for seed in range(seeds):
+            strategy = make(found.space, seed)
+            batch = getattr(strategy, "batch", 32)
+            curves.append(replay(strategy, found.measured, trials, batch))
+        row = summarise(name, curves, optimum(found.measured), trials, FRACTIONS)
+        print(f"{found.recorded.workload} {name}: {row.median} ({row.p90})", flush=True)
+        rows.append(row)
+    return tuple(rows)
+
+
+def compared(
+    paths: Sequence[Path], lessons: Sequence[Lesson], options: argparse.Namespace
+) -> list[SpaceComparison]:
+    """The comparison of each space that holds enough configurations."""
+    templates = load_registry(REGISTRY)
+    versions = template_versions(templates.values())
+    models: dict[str, KnowledgeModel] = {}
+    found = []
+    for path in paths:
+        one = load(path, templates)
+        if len(one.measured) < options.least:
+            continue
+        shape = shape_of(one.recorded.workload)
+        if shape not in models:
+            rest = [lesson for lesson in lessons if lesson.shape != shape]
+            models[shape] = trained(rest, "", "", versions, "")
+        prior = prior_of(models[shape], one, templates)
+        makers: dict[str, MakeStrategy] = {KNOWING: partial(Informed, prior=prior)}
+        makers |= {name: STRATEGIES[name] for name in options.strategies.split(",")}
+        rows = rows_of(one, makers, options.seeds, options.trials)
+        found.append(SpaceComparison(path, one, rows))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("spaces", type=Path, nargs="*", help="default: those that ship")
+    parser.add_argument("--strategies", default="informed,annealing", help="to set beside it")
+    parser.add_argument("--least", type=int, default=300, help="configurations of a space")
+    parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
+    options = parser.parse_args()
+    lessons = lessons_of(gathered(shipped_spaces()), load_registry(REGISTRY))
+    found = compared(options.spaces or shipped_spaces(), lessons, options)
+    data = to_json(found, {"seeds": options.seeds, "trials": options.trials, "batch": 0})
+    options.output.with_suffix(".json").write_text(json.dumps(data) + "\n")
+    draw(data, options.output.with_suffix(".png"))
+    print(table(data))
+
+
+if __name__ == "__main__":
+    main()

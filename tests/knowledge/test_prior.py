@@ -1,0 +1,89 @@
+"""A search that begins with what a model of records predicts."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from autoq.knowledge.prior import prior_of
+from autoq.knowledge.training import model_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.recorded_space import read_space
+from autoq.replaying.loading import prepare, shipped_spaces, target_of
+from autoq.search.registry import make_strategy
+from autoq.search.replay import optimum, replay, trials_to_reach
+from autoq.search.union import UnionSpace
+from autoq.tuning.asking import LocalAsker, Question, SearchSettings
+
+
+@pytest.fixture(scope="module")
+def templates():
+    return load_registry(REGISTRY)
+
+
+@pytest.fixture(scope="module")
+def spaces():
+    """The smallest four of the ablation's spaces, all of one template."""
+    found = [path for path in shipped_spaces() if "nhwcnc" in path.name]
+    return sorted(found, key=lambda path: path.stat().st_size)[:4]
+
+
+@pytest.fixture(scope="module")
+def model(spaces, templates):
+    """Made of all but the first."""
+    return model_of(spaces[1:], templates)
+
+
+def parts(spaces, templates):
+    recorded = read_space(spaces[0])
+    found = prepare(recorded, templates)
+    target = target_of(recorded)
+    names = ["conv2d_mma_sync"]
+    union = UnionSpace({one: templates[one].space(recorded.workload, target) for one in names})
+    return found, union, target
+
+
+def test_a_search_finds_with_a_prior_what_it_seeks_without_for_long(spaces, model, templates):
+    found, union, target = parts(spaces, templates)
+    versions = {name: one.version for name, one in templates.items()}
+    prior = prior_of(model, found.recorded.workload, union, target, versions)
+    best = optimum(found.measured)
+
+    def trials(known):
+        return np.median([
+            trials_to_reach(replay(make_strategy("informed", found.space, seed, known),
+                                   found.measured, 48, 8), best, 0.9)
+            for seed in range(4)
+        ])  # fmt: skip
+
+    assert trials(prior) < 0.7 * trials(None)
+
+
+def test_nothing_is_known_of_other_templates_and_versions(spaces, model, templates):
+    found, union, target = parts(spaces, templates)
+    workload = found.recorded.workload
+    codes = union.sample_codes(np.random.default_rng(0), 20)
+    now = {"conv2d_mma_sync": templates["conv2d_mma_sync"].version}
+    assert np.isfinite(prior_of(model, workload, union, target, now)(codes)).all()
+    for versions in ({}, {"conv2d_mma_sync": now["conv2d_mma_sync"] + 1}):
+        assert np.isnan(prior_of(model, workload, union, target, versions)(codes)).all()
+
+
+def test_a_tuner_asks_for_what_its_model_predicts(spaces, model, templates):
+    found, union, target = parts(spaces, templates)
+    question = Question(0, found.recorded.workload, ("conv2d_mma_sync",), 0, 8, ())
+    settings = SearchSettings(REGISTRY, target, "informed", model)
+    # Strategies get it in processes of their own.
+    knowing = LocalAsker(pickle.loads(pickle.dumps(settings))).ask(question).result()
+    unknowing = LocalAsker(SearchSettings(REGISTRY, target, "informed")).ask(question).result()
+    versions = {"conv2d_mma_sync": templates["conv2d_mma_sync"].version}
+    prior = prior_of(model, found.recorded.workload, union, target, versions)
+
+    def slowness(candidates):
+        return prior(np.array([union.code(one) for one in candidates])).mean()
+
+    assert slowness(knowing) < slowness(unknowing) - 0.1
+    other = SearchSettings(REGISTRY, target, "random", model)
+    assert len(LocalAsker(other).ask(question).result()) == 8
