@@ -258,7 +258,7 @@ def options_of_command() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="cases of this commit too")
     parser.add_argument("--seconds", type=float, default=0.0, help="time each on a CPU for so long")
     parser.add_argument("--cache", type=Path, help="of compiled kernels")
-    parser.add_argument("--output", type=Path, help="scripts/results/models_*.json by default")
+    parser.add_argument("--output", type=Path, help="scripts/results/models_cpu.json by default")
     return parser.parse_args()
 
 
@@ -267,12 +267,14 @@ def main() -> int:
     host = resolve(options.target)
     options.keep = options.keep or options.folder
     options.keep.mkdir(parents=True, exist_ok=True)
-    kind = "cpu" if host.target.kind == "cpu" else "h200"
-    output = options.output or Path(__file__).parents[1] / "results" / f"models_{kind}.json"
+    on_cpu = host.target.kind == "cpu"
+    if not (options.output or on_cpu):
+        raise SystemExit("name the file of a GPU's rows with --output, its device in the name")
+    output = options.output or Path(__file__).parents[1] / "results" / "models_cpu.json"
     known = json.loads(output.read_text())["cases"] if output.exists() else []
     rows = {row["case"]: row for row in known}
     stamp = {"date": datetime.date.today().isoformat(), "commit": commit()}
-    device = cpu_in_words() if kind == "cpu" else str(host.device)
+    device = cpu_in_words() if on_cpu else str(host.device)
     for plain in sorted(options.folder.glob("*.onnx")):
         if plain.name.endswith(".tapped.onnx"):
             continue
