@@ -3,9 +3,9 @@
 Ours, beyond the paper. A random first batch is the greatest waste of a short search: what a
 template estimates of its own time puts a few configurations above nearly all others. From the first
 eight trials on, boosted trees learn times from features, the estimate among them, or what corrects
-a model of records; each configuration of a batch trusts another ensemble of trees, fitted to another resample of the trials,
-so that a batch is diverse where too little has been measured and only there. Batches are small,
-since each makes the next one better.
+a model of records; each configuration of a batch trusts another ensemble of trees, fitted to
+another resample of the trials, so that a batch is diverse where too little has been measured and
+only there. Batches are small, since each makes the next one better.
 """
 
 from __future__ import annotations
