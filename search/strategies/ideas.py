@@ -11,7 +11,8 @@ class Ideas:
 
     prior: whether a prior chooses until `first` trials are known, or else chance.
     first: trials that the prior alone chooses.
-    doubt: deviation of the log times by which the prior is doubted.
+    doubt: deviation of the log times by which the templates' estimates are doubted, and
+        doubt_of_records: another prior.
     models: tree ensembles that choose in turn.
     resample: whether each is fitted to another resample of the trials, or to all of them.
     climbs: so often the best by each ensemble are mutated; 0 ranks what was drawn at random.
@@ -21,6 +22,7 @@ class Ideas:
     prior: bool = True
     first: int = 8
     doubt: float = 0.3
+    doubt_of_records: float = 0.1
     models: int = 8
     resample: bool = True
     climbs: int = 6

@@ -2,15 +2,16 @@
 
 Ours, beyond the paper. A random first batch is the greatest waste of a short search: what a
 template estimates of its own time puts a few configurations above nearly all others. From the first
-eight trials on, boosted trees learn times from features, the estimate among them; each
-configuration of a batch trusts another ensemble of trees, fitted to another resample of the trials,
-so that a batch is diverse where too little has been measured and only there. Batches are small,
-since each makes the next one better.
+eight trials on, boosted trees learn times from features, the estimate among them, or what corrects
+a model of records; each configuration of a batch trusts another ensemble of trees, fitted to
+another resample of the trials, so that a batch is diverse where too little has been measured and
+only there. Batches are small, since each makes the next one better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -76,6 +77,7 @@ class Informed(Generic[C]):
         self._settings = {**_TREES, "nthread": nthread}
         self._seed = seed
         self._fits = 0
+        self._middle: float | None = None
         self._pools: dict[int, np.ndarray] = {}
         self._stocks: dict[int, np.ndarray] = {}
 
@@ -111,18 +113,21 @@ class Informed(Generic[C]):
 
     def _best_by_prior(self, members: Sequence[int], n: int) -> list[int]:
         codes, guesses = self._climbed(members, lambda codes: self._known(codes)[None])
-        doubted = guesses[0] + self._ideas.doubt * self._rng.standard_normal(len(codes))
+        doubt = self._ideas.doubt if self._prior is None else self._ideas.doubt_of_records
+        doubted = guesses[0] + doubt * self._rng.standard_normal(len(codes))
         return self._unseen(codes[np.argsort(doubted, kind="stable")], n)
 
     def _by_models(self, n: int) -> list[int]:
         """From each of the ensembles in turn the best that is left."""
-        codes, targets = self._targets()
-        known = self._features(codes)
-        models = [self._grown(known, targets) for _ in range(min(self._ideas.models, n))]
+        told, targets = self._targets()
+        known, before = self._space.encode_codes(told), self._before(told)
+        grown = partial(self._grown, known, targets - before - np.median(targets - before))
+        models = [grown() for _ in range(min(self._ideas.models, n))]
 
         def scored(codes: np.ndarray) -> np.ndarray:
-            features = self._features(codes)
-            return np.array([model.inplace_predict(features) for model in models], np.float64)
+            features, before = self._space.encode_codes(codes), self._before(codes)
+            found = np.array([model.inplace_predict(features) for model in models], np.float64)
+            return found + before
 
         codes, scores = self._climbed(range(self._space.member_count), scored)
         orders = np.argsort(scores, axis=1, kind="stable")
@@ -138,12 +143,16 @@ class Informed(Generic[C]):
         return list(chosen)
 
     def _targets(self) -> tuple[np.ndarray, np.ndarray]:
-        """Codes of the trials, and their log seconds about the median."""
+        """Codes of the trials, and their log seconds."""
         codes, seconds = self._history.arrays()
         worked = np.isfinite(seconds)
         logs = np.log(seconds, where=worked, out=np.zeros(len(codes)))
         logs[~worked] = logs[worked].max() + _FAILURE
-        return codes, logs - np.median(logs)
+        return codes, logs
+
+    def _before(self, codes: np.ndarray) -> np.ndarray:
+        """What trees correct: the prior of codes [n] where one was given, else nothing."""
+        return np.zeros(len(codes)) if self._prior is None else self._known(codes)
 
     def _grown(self, features: np.ndarray, targets: np.ndarray) -> xgboost.Booster:
         """Trees over a resample of the trials."""
@@ -157,26 +166,24 @@ class Informed(Generic[C]):
         data = xgboost.DMatrix(features[drawn], targets[drawn], nthread=self._settings["nthread"])
         return xgboost.train(settings, data, _ROUNDS)
 
-    def _features(self, codes: np.ndarray) -> np.ndarray:
-        """Those of the space, and the prior where one was given."""
-        features = self._space.encode_codes(codes)
-        if self._prior is None:
-            return features
-        known = self._prior(codes).astype(np.float32)[:, None]
-        return np.concatenate([features, known], axis=1)
-
     def _known(self, codes: np.ndarray) -> np.ndarray:
-        """The prior of codes [n], float64 [n]; where nothing is known the median of the others."""
+        """The prior of codes [n], float64 [n]; where nothing is known the median of the others.
+
+        Of a prior that was given, that is the median of the first question, so that what is known
+        of a code never changes.
+        """
         if self._prior is not None:
             found = self._prior(codes)
-        else:
-            names = self._space.feature_names
-            if ESTIMATE not in names:
-                return np.zeros(len(codes))
-            estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)]
-            estimates = estimates.astype(np.float64)
-            found = np.full(len(codes), np.nan)
-            np.log(estimates, where=estimates > 0, out=found)
+            if self._middle is None and np.isfinite(found).any():
+                self._middle = float(np.nanmedian(found))
+            return np.where(np.isnan(found), self._middle or 0.0, found)
+        names = self._space.feature_names
+        if ESTIMATE not in names:
+            return np.zeros(len(codes))
+        estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)]
+        estimates = estimates.astype(np.float64)
+        found = np.full(len(codes), np.nan)
+        np.log(estimates, where=estimates > 0, out=found)
         if np.isnan(found).all():
             return np.zeros(len(codes))
         return np.where(np.isnan(found), np.nanmedian(found), found)
