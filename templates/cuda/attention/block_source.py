@@ -36,8 +36,8 @@ __device__ __forceinline__ Block block_of(
 }
 
 // All keys at once, of which a warp has a tile: values are on their way while scores are computed.
-template <class Begin> __device__ __forceinline__ void attend_at_once(
-    State& state, const Block& block, Begin begin, int row, int thread) {
+template <class Own, class Begin> __device__ __forceinline__ void attend_at_once(
+    Own& state, const Block& block, Begin begin, int row, int thread) {
   const int lane = thread % 32, first_key = thread / 32 % KEY_WARPS * TILE_KEYS;
   copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
   block.fetch_keys(0, 0, thread);
@@ -47,6 +47,7 @@ template <class Begin> __device__ __forceinline__ void attend_at_once(
   wait_for_copies<1>();
   __syncthreads();
   begin();
+  if constexpr (SIZE == 1) state.add_keys(block.stage(0), block.shared);
   Scores z;
   state.look_at(z, block.stage(0) + first_key * PITCH, block.mask, {row, first_key}, false,
                 block.shared, lane);

@@ -40,13 +40,34 @@ struct State : Rounding {
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         from_row[r][half] =
-            SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
+            SUMS_FROM - k_zero * over_lanes_sum(from_row[r][half]);
     }
   }
 
 JOINING
+  // What zero points of queries take from scores is of keys alone: of all keys at once it is added
+  // up before, otherwise by products with rows of that zero point.
+  static constexpr bool ADDS_KEYS = TILES == 1;
+  __device__ __forceinline__ void add_keys(unsigned keys, char* shared) const {
+    if (q_zero == 0) return;
+    #pragma unroll 1
+    for (int key = threadIdx.x; key < STAGE_KEYS; key += THREADS) {
+      int sum = 0;
+      #pragma unroll
+      for (int unit = 0; unit < 2 * DEPTH_STEPS; ++unit)
+        sum = add_16_bytes(keys + key * PITCH + unit * 16, sum, K_SIGNED);
+      reinterpret_cast<int*>(shared + TAKEN_AT)[key] = taken_of(sum, zero_points);
+    }
+    __syncthreads();
+  }
+  __device__ __forceinline__ int2 taken_at(const char* shared, int key) const {
+    return *reinterpret_cast<const int2*>(shared + TAKEN_AT + key % STAGE_KEYS * 4);
+  }
+
   template <bool Q_ZERO> __device__ __forceinline__ void score_tile(
-      Scores& z, unsigned keys, const float* mask, Corner corner, int lane) {
+      Scores& z, unsigned keys, const float* mask, Corner corner, const char* shared, int lane) {
+    constexpr bool BY_PRODUCTS = Q_ZERO && !ADDS_KEYS;
+    const int of_zeros = BY_PRODUCTS ? -DEPTH * q_zero * __ldg(zero_points + 1) : 0;
     const unsigned every = (q_zero & 0xff) * 0x01010101u;
     const unsigned zeros[4] = {every, every, every, every};
     #pragma unroll
@@ -57,7 +78,7 @@ JOINING
       for (int t = 0; t < 2; ++t)
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          of_keys[t][e] = 0;
+          of_keys[t][e] = of_zeros;
           #pragma unroll
           for (int r = 0; r < ROW_TILES; ++r) products[r][t][e] = from_row[r][e / 2];
         }
@@ -72,11 +93,17 @@ JOINING
           multiply_keys(products[r][0], a, b[0], b[1]);
           multiply_keys(products[r][1], a, b[2], b[3]);
         }
-        if constexpr (Q_ZERO) {
+        if constexpr (BY_PRODUCTS) {
           multiply_keys(of_keys[0], zeros, b[0], b[1]);
           multiply_keys(of_keys[1], zeros, b[2], b[3]);
         }
       }
+      int2 taken[2];
+      #pragma unroll
+      for (int t = 0; t < 2; ++t)
+        taken[t] = Q_ZERO && ADDS_KEYS
+            ? taken_at(shared, corner.key + (2 * pair + t) * 8 + lane % 4 * 2)
+            : make_int2(SUMS_FROM + of_keys[t][0], SUMS_FROM + of_keys[t][1]);
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
         #pragma unroll
@@ -87,8 +114,8 @@ JOINING
             if constexpr (MASKED)
               added = masks_at(mask, place_in(corner, r, 2 * pair + t, e, lane));
             float* to = &z[r][2 * pair + t][e];
-            to[0] = score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
-            to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
+            to[0] = score(products[r][t][e], taken[t].x, added.x);
+            to[1] = score(products[r][t][e + 1], taken[t].y, added.y);
           }
     }
     cut_scores(z);
@@ -137,8 +164,8 @@ JOINING
       Scores& z, unsigned keys, const float* mask, Corner corner, bool measures, char* shared,
       int lane) {
     if (KEEPS_SCORES && !measures) look_back(z, shared, corner.key, lane);
-    else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
-    else score_tile<false>(z, keys, mask, corner, lane);
+    else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, shared, lane);
+    else score_tile<false>(z, keys, mask, corner, shared, lane);
     if (KEEPS_SCORES && measures) keep(z, shared, corner.key, lane);
     hide(z, corner, lane);
     if constexpr (TILES == 1) {

@@ -42,7 +42,7 @@ class AttentionConfig:
     @property
     def rows(self) -> int:
         """Query rows of a block."""
-        return 16 * self.row_tiles * (self.warps // self.key_warps)
+        return 16 * self.row_tiles * max(1, self.warps // self.key_warps)
 
     @property
     def stage_keys(self) -> int:

@@ -19,9 +19,9 @@ from autoq.templates.target import Target
 _TILE_REGISTERS, _FLOAT_REGISTERS, _ONE_TILE_FLOATS = 8, 48, 8
 _CROWDED, _CROWDED_DEEP, _CROWDED_SUMS, _DEEP = 8, 48, 128, 16
 _BYTE_TILE, _BYTE_REGISTERS, _KEYS_SHARE, _SUMS_SHARE, _ONE_TILE_BYTES = 12, 40, 0.36, 0.4, 76
-# Of bytes that one tile has all keys of: with so many fewer nvcc spills up to 16 bytes, once. Where
-# that makes room for a third block, 197 keys take 9.4 us instead of 11.6 on an H100.
-_SPARED = 72
+# Of bytes that one tile has all keys of: with so many fewer, and of each row tile, nvcc spills up to
+# 24 bytes, once.
+_SPARED, _TILE_SPARED = 76, 12
 _FLOAT_MASK, _BYTE_MASK, _COLUMN_MASK, _ROW_MASK = 0.46, 0.25, 16, 56
 
 # What follows is fitted to 113 configurations of nine workloads on an H200, of which the estimate
@@ -69,7 +69,11 @@ def registers(plan: AttentionPlan, target: Target) -> int:
 def least_registers(plan: AttentionPlan, target: Target) -> int:
     """Estimate of the registers with which a thread spills a few words at most."""
     found = registers(plan, target)
-    return found - _SPARED if not plan.workload.floating and plan.tiles == 1 else found
+    if plan.workload.floating or plan.tiles > 1:
+        return found
+    config = plan.config
+    queries = 4 * (plan.depth_steps if config.holds_queries else 1)
+    return found - _SPARED - config.row_tiles * (_TILE_SPARED + queries)
 
 
 def resident(plan: AttentionPlan) -> int:

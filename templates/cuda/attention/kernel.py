@@ -96,7 +96,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
             "CUBICS": 0,
-            "KEPT_AT": plan.kept_at,
+            "KEPT_AT": plan.kept_at, "TAKEN_AT": plan.taken_at,
             "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

@@ -52,7 +52,10 @@ class AttentionPlan:
         kept = config.rows * self.tiles * config.tile_keys if config.keeps_scores else 0
         if config.key_warps > 1:
             kept = config.warps * config.row_tiles * 16 * _TOLD_BYTES
-        self.smem_bytes = max(self.kept_at + kept, self.query_bytes + self.joined_bytes)
+        self.taken_at = self.kept_at + kept
+        """Where what zero points take from scores lies, a word of each key, of one tile."""
+        taken = 4 * config.stage_keys if self.tiles == 1 and not workload.floating else 0
+        self.smem_bytes = max(self.taken_at + taken, self.query_bytes + self.joined_bytes)
 
     @property
     def joined_bytes(self) -> int:

@@ -67,6 +67,20 @@ __device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed)
   return is_signed ? __dp4a((int)word, 0x01010101, sum)
                    : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
 }
+// 16 bytes of shared memory.
+__device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_signed) {
+  uint4 all;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(from) : "memory");
+  sum = add_bytes(all.x, sum, is_signed);
+  sum = add_bytes(all.y, sum, is_signed);
+  sum = add_bytes(all.z, sum, is_signed);
+  return add_bytes(all.w, sum, is_signed);
+}
+// What the zero point of queries takes from all scores of a key.
+__device__ __forceinline__ int taken_of(int key_sum, const int* zero_points) {
+  return SUMS_FROM + __ldg(zero_points) * (key_sum - DEPTH * __ldg(zero_points + 1));
+}
 __device__ __forceinline__ int over_lanes_sum(int x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
@@ -131,9 +145,11 @@ struct Rounding {
     return exact == exact ? exact : near;
   }
 
-  // A sum of products, to which SUMS_FROM was added, as a multiple of what `factor` says.
-  __device__ __forceinline__ float score(int sum, float added) const {
-    float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
+  // A sum of products less what is taken from it, to both of which SUMS_FROM was added, as a
+  // multiple of what `factor` says.
+  __device__ __forceinline__ float score(int sum, int taken, float added) const {
+    float s = SUMS_FROM ? __int_as_float(sum) - __int_as_float(taken)
+                        : __int2float_rn(sum - taken);
     if constexpr (QUANTISED_SCORES && (RESCALED_SCORES || MASKED)) {
       s = rint_between(s, by.scale, by.scores_low, by.scores_high);
       if constexpr (RESCALED_SCORES && MASKED)

@@ -87,7 +87,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "sums_of_products": (False, True) if workload.floating else (False,),
         "keeps_scores": (False,) if workload.floating else (False, True),
         "key_warps": (1,) if workload.floating else (1, 2, 4),
-        "blocks_per_sm": (1, 2, 3, 4),
+        "blocks_per_sm": (1, 2, 3, 4) if workload.floating else (1, 2, 3, 4, 6, 8),
     }
 
 

@@ -8,10 +8,10 @@ __device__ __forceinline__ void score_step(
   const int stage = stage_of(step);
   Products products;
   wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
-  if (state.q_zero != 0) wait_for(block.barrier(SUMS_THERE, stage), phase_of(step));
-  state.start_scores(products, block.own(consumer), block.keys(stage), block.sums(stage), lane);
+  state.start_scores(products, block.own(consumer), block.keys(stage));
   wait_for_products<0>();
-  state.score_all(z, products, mask, corner, lane);
+  if (state.q_zero != 0) wait_for(block.barrier(SUMS_THERE, stage), phase_of(step));
+  state.score_all(z, products, mask, corner, block.sums(stage), lane);
   leave(block.barrier(KEYS_LEFT, stage), lane);
   hide(z, corner, lane);
 }

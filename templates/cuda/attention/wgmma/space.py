@@ -21,8 +21,8 @@ Rule = Callable[[WgmmaAttentionConfig], bool]
 _TILE_KEYS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192)
 _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
-_PRODUCT_REGISTERS = 26
-"""What nvcc 13.0 asks for beside the accumulators of a product of scores."""
+_PRODUCT_REGISTERS = {True: 26, False: 34}
+"""What nvcc 13.0 asks for beside the accumulators of a product of scores, of floats and of bytes."""
 _UNTUNED: dict[str, Sequence[Any]] = {
     "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,)
 }  # fmt: skip
@@ -138,7 +138,8 @@ def _rules(
 
     def products_compile(config: WgmmaAttentionConfig) -> bool:
         """ptxas holds a product to the registers at launch, before setmaxnreg gives more."""
-        return config.tile_keys // 2 + _PRODUCT_REGISTERS <= plan_of(config).registers.launch
+        needed = config.tile_keys // 2 + _PRODUCT_REGISTERS[workload.floating]
+        return needed <= plan_of(config).registers.launch
 
     def shared_memory_suffices(config: WgmmaAttentionConfig) -> bool:
         """Stages of all blocks of a multiprocessor fit its shared memory."""
