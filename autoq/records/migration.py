@@ -76,6 +76,13 @@ def _shared_rows(knobs: Knobs) -> Knobs:
     return knobs | {"key_warps": 1}
 
 
+def _alone(knobs: Knobs) -> Knobs:
+    """Of bytes that are one tile, consumers load where one warp did."""
+    if not knobs["gives_registers"]:
+        raise ValueError("gives_registers")
+    return knobs
+
+
 def _attention(knobs: Knobs) -> Knobs:
     """Powers are kept where scores were; what kept scores is none any more."""
     if knobs["keeps_scores"]:
@@ -88,6 +95,7 @@ _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
     ("attention_mma_sync", 1): _shared_rows,
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
+    ("attention_wgmma_bytes", 2): _alone,
     ("conv2d_grouped", 2): _grouped,
     ("conv2d_halo", 6): _halo,
     ("conv2d_im2col", 5): _pipeline,

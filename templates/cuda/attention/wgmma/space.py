@@ -113,7 +113,8 @@ def _rules(
         """Some blocks are small, and some are not; consumers of neither wait for each other."""
         if not config.small:
             return True
-        apart = not (config.turns or workload.causal) and config.small < config.consumers
+        alike = config.turns or workload.causal or plan_of(config).alone
+        apart = not alike and config.small < config.consumers
         return apart and 0 < plan_of(config).full_pairs < workload.pairs
 
     def there_is_a_next_tile(config: WgmmaAttentionConfig) -> bool:
@@ -147,7 +148,7 @@ def _rules(
 
     def threads_suffice(config: WgmmaAttentionConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
+        return plan_of(config).threads * config.blocks_per_sm <= target.unit_threads
 
     return [
         rows_within_queries,
