@@ -41,6 +41,7 @@ CASES = [
      {"consumers": 1, "keeps_powers": False}),
     ("attention_mma_sync", 1, {"warps": 4, "row_tiles": 1},
      {"warps": 4, "row_tiles": 1, "key_warps": 1}),
+    ("attention_wgmma_bytes", 2, {"gives_registers": True}, {"gives_registers": True}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 1, "blocks": 0},
      {"rows": 4, "stages": 1, "blocks_per_unit": None}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},
