@@ -19,8 +19,8 @@ from autoq.templates.target import Target
 _TILE_REGISTERS, _FLOAT_REGISTERS, _ONE_TILE_FLOATS = 8, 48, 8
 _CROWDED, _CROWDED_DEEP, _CROWDED_SUMS, _DEEP = 8, 48, 128, 16
 _BYTE_TILE, _BYTE_REGISTERS, _KEYS_SHARE, _SUMS_SHARE, _ONE_TILE_BYTES = 12, 40, 0.36, 0.4, 76
-# Of bytes that one tile has all keys of: with so many fewer, and of each row tile, nvcc spills up to
-# 24 bytes, once.
+# Of bytes that one tile has all keys of: with so many fewer, and for each row tile, nvcc spills up
+# to 24 bytes, once.
 _SPARED, _TILE_SPARED = 76, 12
 _FLOAT_MASK, _BYTE_MASK, _COLUMN_MASK, _ROW_MASK = 0.46, 0.25, 16, 56
 

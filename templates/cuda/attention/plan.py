@@ -23,8 +23,10 @@ class AttentionPlan:
     """Attention cut into the tiles of a configuration. Sizes count bytes unless a name says more.
 
     Shared memory holds the block's query rows, then for each stage a tile of keys and one of
-    values, then the scores that are kept, or what warps that share rows tell each other. All rows are `pitch` apart, an odd number of 16-byte
-    units, so that the eight rows of a matrix of ldmatrix lie in different banks.
+    values, then the scores that are kept, or what warps that share rows tell each other, then of
+    bytes that are one tile what zero points take from scores of a key. All rows are `pitch` apart,
+    an odd number of 16-byte units, so that the eight rows of a matrix of ldmatrix lie in different
+    banks.
     """
 
     def __init__(self, workload: Attention, config: AttentionConfig, target: Target) -> None:
@@ -59,7 +61,7 @@ class AttentionPlan:
 
     @property
     def joined_bytes(self) -> int:
-        """Sums of the products of warps that share rows with another, where keys and values were."""
+        """Sums of products of warps that share rows with another, where keys and values were."""
         config = self.config
         outputs = self.depth_steps * STEP_BYTES // self.size // 8
         shared = config.warps // config.key_warps * (config.key_warps - 1)

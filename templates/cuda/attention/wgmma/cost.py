@@ -50,7 +50,7 @@ def registers(plan: WgmmaAttentionPlan) -> int:
 
 def resident(plan: WgmmaAttentionPlan) -> int:
     """Blocks that a multiprocessor holds."""
-    target, config = plan.target, plan.config
+    target = plan.target
     margin = smem_margin(target)
     by_smem = (target.smem_bytes + margin) // (plan.smem_bytes + margin)
     by_registers = target.register_file // (plan.threads * plan.registers.launch)

@@ -22,7 +22,7 @@ _TILE_KEYS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192)
 _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
 _PRODUCT_REGISTERS = {True: 26, False: 34}
-"""What nvcc 13.0 asks for beside the accumulators of a product of scores, of floats and of bytes."""
+"""What nvcc 13.0 asks for beside accumulators of a product of scores, of floats and of bytes."""
 _UNTUNED: dict[str, Sequence[Any]] = {
     "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,)
 }  # fmt: skip
