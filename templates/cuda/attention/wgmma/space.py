@@ -126,8 +126,8 @@ def _rules(
         return not config.turns or config.consumers == 2 or (config.consumers > 2 and config.ahead)
 
     def only_bytes_are_kept(config: WgmmaAttentionConfig) -> bool:
-        """Powers are kept where they wait for a row's sum: those of bytes."""
-        return not (config.keeps_powers and workload.floating)
+        """Powers are kept where other tiles wait for a row's sum: those of bytes."""
+        return not config.keeps_powers or plan_of(config).twice
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
         """Consumers of bytes compute one tile after the other, each by itself."""
