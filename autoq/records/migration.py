@@ -69,13 +69,6 @@ def _grouped(knobs: Knobs) -> Knobs:
     return others | {"blocks_per_unit": knobs.get("blocks", 0) or None}
 
 
-def _shared_rows(knobs: Knobs) -> Knobs:
-    """Each warp had rows of its own."""
-    if "key_warps" in knobs or "row_tiles" not in knobs:
-        raise ValueError("key_warps")
-    return knobs | {"key_warps": 1}
-
-
 def _alone(knobs: Knobs) -> Knobs:
     """Of bytes that are one tile, consumers load where one warp did."""
     if not knobs["gives_registers"]:
@@ -92,7 +85,6 @@ def _attention(knobs: Knobs) -> Knobs:
 
 
 _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
-    ("attention_mma_sync", 1): _shared_rows,
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
     ("attention_wgmma_bytes", 2): _alone,

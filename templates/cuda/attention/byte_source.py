@@ -4,9 +4,7 @@ A share is rounded when its row's sum is known: with several tiles of keys, scor
 twice, first for the sums.
 """
 
-from autoq.templates.cuda.attention.joining_source import JOINING
-
-_BYTES = r"""
+BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
@@ -40,34 +38,12 @@ struct State : Rounding {
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         from_row[r][half] =
-            SUMS_FROM - k_zero * over_lanes_sum(from_row[r][half]);
+            SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
     }
-  }
-
-JOINING
-  // What zero points of queries take from scores is of keys alone: of all keys at once it is added
-  // up before, otherwise by products with rows of that zero point.
-  static constexpr bool ADDS_KEYS = TILES == 1;
-  __device__ __forceinline__ void add_keys(unsigned keys, char* shared) const {
-    if (q_zero == 0) return;
-    #pragma unroll 1
-    for (int key = threadIdx.x; key < STAGE_KEYS; key += THREADS) {
-      int sum = 0;
-      #pragma unroll
-      for (int unit = 0; unit < 2 * DEPTH_STEPS; ++unit)
-        sum = add_16_bytes(keys + key * PITCH + unit * 16, sum, K_SIGNED);
-      reinterpret_cast<int*>(shared + TAKEN_AT)[key] = taken_of(sum, zero_points);
-    }
-    __syncthreads();
-  }
-  __device__ __forceinline__ int2 taken_at(const char* shared, int key) const {
-    return *reinterpret_cast<const int2*>(shared + TAKEN_AT + key % STAGE_KEYS * 4);
   }
 
   template <bool Q_ZERO> __device__ __forceinline__ void score_tile(
-      Scores& z, unsigned keys, const float* mask, Corner corner, const char* shared, int lane) {
-    constexpr bool BY_PRODUCTS = Q_ZERO && !ADDS_KEYS;
-    const int of_zeros = BY_PRODUCTS ? -DEPTH * q_zero * __ldg(zero_points + 1) : 0;
+      Scores& z, unsigned keys, const float* mask, Corner corner, int lane) {
     const unsigned every = (q_zero & 0xff) * 0x01010101u;
     const unsigned zeros[4] = {every, every, every, every};
     #pragma unroll
@@ -78,7 +54,7 @@ JOINING
       for (int t = 0; t < 2; ++t)
         #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          of_keys[t][e] = of_zeros;
+          of_keys[t][e] = 0;
           #pragma unroll
           for (int r = 0; r < ROW_TILES; ++r) products[r][t][e] = from_row[r][e / 2];
         }
@@ -93,17 +69,11 @@ JOINING
           multiply_keys(products[r][0], a, b[0], b[1]);
           multiply_keys(products[r][1], a, b[2], b[3]);
         }
-        if constexpr (BY_PRODUCTS) {
+        if constexpr (Q_ZERO) {
           multiply_keys(of_keys[0], zeros, b[0], b[1]);
           multiply_keys(of_keys[1], zeros, b[2], b[3]);
         }
       }
-      int2 taken[2];
-      #pragma unroll
-      for (int t = 0; t < 2; ++t)
-        taken[t] = Q_ZERO && ADDS_KEYS
-            ? taken_at(shared, corner.key + (2 * pair + t) * 8 + lane % 4 * 2)
-            : make_int2(SUMS_FROM + of_keys[t][0], SUMS_FROM + of_keys[t][1]);
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
         #pragma unroll
@@ -114,11 +84,10 @@ JOINING
             if constexpr (MASKED)
               added = masks_at(mask, place_in(corner, r, 2 * pair + t, e, lane));
             float* to = &z[r][2 * pair + t][e];
-            to[0] = score(products[r][t][e], taken[t].x, added.x);
-            to[1] = score(products[r][t][e + 1], taken[t].y, added.y);
+            to[0] = score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
+            to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
           }
     }
-    cut_scores(z);
   }
 
   // Where a lane keeps 16 scores of a tile of rows and four tiles of keys.
@@ -137,7 +106,7 @@ JOINING
           unsigned bits[4];
           #pragma unroll
           for (int e = 0; e < 4; ++e)
-            bits[e] = units.byte_of(z[r][4 * four + t][e]);
+            bits[e] = __float_as_uint(__fadd_rn(z[r][4 * four + t][e], ROUNDS - least()));
           words[t] = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040),
                                  __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
         }
@@ -145,6 +114,7 @@ JOINING
       }
   }
   __device__ __forceinline__ void look_back(Scores& z, char* shared, int key, int lane) const {
+    const float zero = 8388608.f - least();  // what a byte as the last one of a float is more than
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -155,7 +125,8 @@ JOINING
         for (int t = 0; t < 4; ++t)
           #pragma unroll
           for (int e = 0; e < 4; ++e)
-            z[r][4 * four + t][e] = units.of_byte(__byte_perm(words[t], 0x4B000000u, 0x7440u + e));
+            z[r][4 * four + t][e] = __fsub_rn(
+                __uint_as_float(__byte_perm(words[t], 0x4B000000u, 0x7440u + e)), zero);
       }
   }
 
@@ -164,16 +135,16 @@ JOINING
       Scores& z, unsigned keys, const float* mask, Corner corner, bool measures, char* shared,
       int lane) {
     if (KEEPS_SCORES && !measures) look_back(z, shared, corner.key, lane);
-    else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, shared, lane);
-    else score_tile<false>(z, keys, mask, corner, shared, lane);
+    else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
+    else score_tile<false>(z, keys, mask, corner, lane);
     if (KEEPS_SCORES && measures) keep(z, shared, corner.key, lane);
     hide(z, corner, lane);
     if constexpr (TILES == 1) {
       RowPairs rescale;
-      raise_online(z, top, total, rescale, factor, near);
-      if constexpr (KEY_WARPS == 1) measured();
+      raise_online(z, top, total, rescale, factor);
+      measured();
     } else if (measures) {
-      measure_rows(z, top, total, factor, near);
+      measure_rows(z, top, total, factor);
     } else {
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
@@ -184,8 +155,7 @@ JOINING
         }
     }
   }
-  __device__ __forceinline__ void weigh(Scores& z, unsigned values, int lane) {
-    cut_powers(z);
+  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
@@ -199,5 +169,3 @@ JOINING
   }
 };
 """
-
-BYTES = _BYTES.replace("JOINING", JOINING)

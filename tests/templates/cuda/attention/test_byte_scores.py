@@ -1,4 +1,4 @@
-"""Scores of bytes between their bounds, and rows that warps share, on the emulator."""
+"""Scores of bytes between their bounds, and consumers that load their tile, on the emulator."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from with_nvcc import needs_nvcc
 from autoq.measure.arrays import random_case
 from autoq.measure.check import complaints
 from autoq.templates.attention_scalars import ATTENTION_SCALARS
+from autoq.templates.base import Template
 from autoq.templates.cuda.attention import attention_mma_sync
 from autoq.templates.cuda.attention.config import AttentionConfig
 from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
@@ -23,24 +24,13 @@ from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
 WORKLOAD = Attention(1, 2, 20, 70, 32, **BYTES, quantised_scores=True)
-SHARED = [AttentionConfig(4, 1, 64, 1, True, False, False, 2, 1),
-          AttentionConfig(8, 1, 32, 1, True, False, False, 4, 1),
-          AttentionConfig(2, 2, 64, 1, True, False, False, 2, 1)]  # fmt: skip
-
-
-@needs_nvcc
-@pytest.mark.parametrize("config", SHARED, ids=str)
-@pytest.mark.parametrize(
-    "changes",
-    [{"keys": 120}, {"keys": 120, "causal": True, "depth": 72},
-     {"keys": 100, "mask_axes": "mn", "quantised_masked": True},
-     {"keys": 100, "mask_axes": "bn", "quantised_scores": False}],
-    ids=str,
-)  # fmt: skip
-def test_rows_that_warps_share(config: AttentionConfig, changes: dict) -> None:
-    workload = replace(WORKLOAD, **changes)
-    assert attention_mma_sync.TEMPLATE.space(workload, HOPPER).legal(config)
-    assert_right_emulated(attention_mma_sync.TEMPLATE, workload, config, HOPPER)
+MMA_SYNC, WGMMA = attention_mma_sync.TEMPLATE, attention_wgmma_bytes.TEMPLATE
+CONFIGS = [
+    (MMA_SYNC, AttentionConfig(1, 2, 32, 2, True, False, True, 1)),
+    (WGMMA, WgmmaAttentionConfig(1, 0, 96, 1, False, False, False, 0, False, 1)),
+    (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)),
+    (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, True, 0, True, 1)),
+]
 
 
 @needs_nvcc
@@ -49,10 +39,18 @@ def test_consumers_that_load_their_tile_themselves(consumers: int) -> None:
     workload = replace(WORKLOAD, queries=130)
     config = WgmmaAttentionConfig(consumers, 0, 96, 1, False, False, False, 0, False, 1)
     assert WgmmaAttentionPlan(workload, config, HOPPER).threads == 128 * consumers
-    assert_right_emulated(attention_wgmma_bytes.TEMPLATE, workload, config, HOPPER)
+    assert_right_emulated(WGMMA, workload, config, HOPPER)
+
+
+def test_powers_of_one_tile_are_not_kept() -> None:
+    config = WgmmaAttentionConfig(1, 0, 96, 1, False, False, True, 0, False, 1)
+    space = WGMMA.space(WORKLOAD, HOPPER)
+    assert not space.legal(config)
+    assert space.legal(replace(config, keeps_powers=False))
 
 
 @needs_nvcc
+@pytest.mark.parametrize(("template", "config"), CONFIGS)
 @pytest.mark.parametrize(
     "scalars",
     [{"scores_low": -128, "scores_high": 127, "shares_most": 255},
@@ -62,22 +60,17 @@ def test_consumers_that_load_their_tile_themselves(consumers: int) -> None:
      {"scores_low": 7, "scores_high": 7}],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
-def test_bounds_of_scores_and_shares(scalars: dict[str, float], twice: bool) -> None:
+def test_bounds_of_scores_and_shares(
+    scalars: dict[str, float], template: Template, config: AttentionConfig | WgmmaAttentionConfig
+) -> None:
     """Even and odd ones, scores too far apart for any to be the base, and shares that are cut."""
     arrays, constants = random_case(WORKLOAD, 4)
     given = np.array(constants["scalars"])
     for name, value in scalars.items():
         given[ATTENTION_SCALARS.index(name)] = value
     constants = {**constants, "scalars": given}
-    mma_sync = AttentionConfig(1, 2, 32, 2, True, False, True, 1, 1) if twice else SHARED[0]
-    tile, stages = (64, 2) if twice else (96, 1)
-    wgmma = WgmmaAttentionConfig(1, 0, tile, stages, False, False, False, 0, False, 1)
     expected = WORKLOAD.reference(arrays, constants)
-    for template, config in (
-        (attention_mma_sync.TEMPLATE, mma_sync), (attention_wgmma_bytes.TEMPLATE, wgmma)
-    ):  # fmt: skip
-        inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
-        function = template.build(WORKLOAD, config, HOPPER)
-        (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
-        assert complaints([y], expected, WORKLOAD, HOPPER) is None
+    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
+    function = template.build(WORKLOAD, config, HOPPER)
+    (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
+    assert complaints([y], expected, WORKLOAD, HOPPER) is None
