@@ -69,11 +69,11 @@ def _grouped(knobs: Knobs) -> Knobs:
     return others | {"blocks_per_unit": knobs.get("blocks", 0) or None}
 
 
-def _shared_rows(knobs: Knobs) -> Knobs:
-    """Each warp had rows of its own."""
-    if "key_warps" in knobs or "row_tiles" not in knobs:
-        raise ValueError("key_warps")
-    return knobs | {"key_warps": 1}
+def _alone(knobs: Knobs) -> Knobs:
+    """Of bytes that are one tile, consumers load where one warp did."""
+    if not knobs["gives_registers"]:
+        raise ValueError("gives_registers")
+    return knobs
 
 
 def _attention(knobs: Knobs) -> Knobs:
@@ -85,9 +85,9 @@ def _attention(knobs: Knobs) -> Knobs:
 
 
 _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
-    ("attention_mma_sync", 1): _shared_rows,
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
+    ("attention_wgmma_bytes", 2): _alone,
     ("conv2d_grouped", 2): _grouped,
     ("conv2d_halo", 6): _halo,
     ("conv2d_im2col", 5): _pipeline,

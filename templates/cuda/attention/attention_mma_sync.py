@@ -79,6 +79,6 @@ def packed(workload: Attention, config: AttentionConfig) -> tuple[TensorSpec, ..
 
 
 TEMPLATE = Template(
-    "attention_mma_sync", 2, matches, space, default, build, pack, packed, preference=20,
+    "attention_mma_sync", 1, matches, space, default, build, pack, packed, preference=20,
     estimate=estimate,
 )  # fmt: skip

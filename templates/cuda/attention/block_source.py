@@ -12,10 +12,10 @@ struct Block {
     return smem + ROWS * PITCH + number * (2 * TILE_BYTES);
   }
   __device__ __forceinline__ void fetch_keys(int tile, int to, int thread) const {
-    copy_rows<STAGE_KEYS, KEYS, K_PITCH>(stage(to), k, tile * STAGE_KEYS, thread);
+    copy_rows<TILE_KEYS, KEYS, K_PITCH>(stage(to), k, tile * TILE_KEYS, thread);
   }
   __device__ __forceinline__ void fetch_values(int tile, int to, int thread) const {
-    copy_rows<STAGE_KEYS, KEYS, V_PITCH>(stage(to) + TILE_BYTES, v, tile * STAGE_KEYS, thread);
+    copy_rows<TILE_KEYS, KEYS, V_PITCH>(stage(to) + TILE_BYTES, v, tile * TILE_KEYS, thread);
   }
 };
 
@@ -35,10 +35,10 @@ __device__ __forceinline__ Block block_of(
           static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), first_row, tiles};
 }
 
-// All keys at once, of which a warp has a tile: values are on their way while scores are computed.
+// All keys in one tile: values are on their way while scores are computed.
 template <class Begin> __device__ __forceinline__ void attend_at_once(
     State& state, const Block& block, Begin begin, int row, int thread) {
-  const int lane = thread % 32, first_key = thread / 32 % KEY_WARPS * TILE_KEYS;
+  const int lane = thread % 32;
   copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
   block.fetch_keys(0, 0, thread);
   commit_copies();
@@ -48,14 +48,10 @@ template <class Begin> __device__ __forceinline__ void attend_at_once(
   __syncthreads();
   begin();
   Scores z;
-  state.look_at(z, block.stage(0) + first_key * PITCH, block.mask, {row, first_key}, false,
-                block.shared, lane);
-  if constexpr (KEY_WARPS > 1) state.tell(block.shared, lane);
+  state.look_at(z, block.stage(0), block.mask, {row, 0}, false, block.shared, lane);
   wait_for_copies<0>();
   __syncthreads();
-  if constexpr (KEY_WARPS > 1) state.hear(block.shared, lane);
-  state.weigh(z, block.stage(0) + TILE_BYTES + first_key * PITCH, lane);
-  if constexpr (KEY_WARPS > 1) state.join_sums(block.shared, lane);
+  state.weigh(z, block.stage(0) + TILE_BYTES, lane);
 }
 
 template <class Begin> __device__ __forceinline__ void attend_in_turn(
@@ -93,11 +89,10 @@ template <class Begin> __device__ __forceinline__ void attend_in_turn(
 
 template <class Begin> __device__ __forceinline__ void attend_block(
     State& state, const Block& block, void* shared, void* y, Begin begin, int pair, int thread) {
-  const int lane = thread % 32, of_warp = thread / (32 * KEY_WARPS) * (ROW_TILES * 16);
+  const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
   const int row = block.first_row + of_warp;
   if constexpr (TILES == 1) attend_at_once(state, block, begin, row, thread);
   else attend_in_turn(state, block, begin, row, thread);
-  if (KEY_WARPS > 1 && thread / 32 % KEY_WARPS > 0) return;
   if constexpr (OUT_FLOATS) {
     float* to = static_cast<float*>(y);
     const int start = Y_PITCH == DEPTH ? pair * (QUERIES * DEPTH)

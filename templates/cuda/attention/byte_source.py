@@ -4,9 +4,7 @@ A share is rounded when its row's sum is known: with several tiles of keys, scor
 twice, first for the sums.
 """
 
-from autoq.templates.cuda.attention.joining_source import JOINING
-
-_BYTES = r"""
+BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
@@ -44,7 +42,6 @@ struct State : Rounding {
     }
   }
 
-JOINING
   template <bool Q_ZERO> __device__ __forceinline__ void score_tile(
       Scores& z, unsigned keys, const float* mask, Corner corner, int lane) {
     const unsigned every = (q_zero & 0xff) * 0x01010101u;
@@ -91,7 +88,6 @@ JOINING
             to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
           }
     }
-    cut_scores(z);
   }
 
   // Where a lane keeps 16 scores of a tile of rows and four tiles of keys.
@@ -110,7 +106,7 @@ JOINING
           unsigned bits[4];
           #pragma unroll
           for (int e = 0; e < 4; ++e)
-            bits[e] = units.byte_of(z[r][4 * four + t][e]);
+            bits[e] = __float_as_uint(__fadd_rn(z[r][4 * four + t][e], ROUNDS - least()));
           words[t] = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040),
                                  __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
         }
@@ -118,6 +114,7 @@ JOINING
       }
   }
   __device__ __forceinline__ void look_back(Scores& z, char* shared, int key, int lane) const {
+    const float zero = 8388608.f - least();  // what a byte as the last one of a float is more than
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -128,7 +125,8 @@ JOINING
         for (int t = 0; t < 4; ++t)
           #pragma unroll
           for (int e = 0; e < 4; ++e)
-            z[r][4 * four + t][e] = units.of_byte(__byte_perm(words[t], 0x4B000000u, 0x7440u + e));
+            z[r][4 * four + t][e] = __fsub_rn(
+                __uint_as_float(__byte_perm(words[t], 0x4B000000u, 0x7440u + e)), zero);
       }
   }
 
@@ -143,10 +141,10 @@ JOINING
     hide(z, corner, lane);
     if constexpr (TILES == 1) {
       RowPairs rescale;
-      raise_online(z, top, total, rescale, factor, near);
-      if constexpr (KEY_WARPS == 1) measured();
+      raise_online(z, top, total, rescale, factor);
+      measured();
     } else if (measures) {
-      measure_rows(z, top, total, factor, near);
+      measure_rows(z, top, total, factor);
     } else {
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
@@ -157,8 +155,7 @@ JOINING
         }
     }
   }
-  __device__ __forceinline__ void weigh(Scores& z, unsigned values, int lane) {
-    cut_powers(z);
+  __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
@@ -172,5 +169,3 @@ JOINING
   }
 };
 """
-
-BYTES = _BYTES.replace("JOINING", JOINING)

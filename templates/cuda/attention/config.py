@@ -17,8 +17,6 @@ class AttentionConfig:
         tile of keys.
     sums_of_products: whether sums of shares come of tensor cores, as one more column of ones among
         the values, instead of additions; of floats only.
-    key_warps: warps that share rows, each with a tile of the keys of its own; all keys then are in
-        shared memory at once. More than one of bytes only.
     keeps_scores: whether a warp keeps quantised scores in shared memory, bytes each, instead of
         computing them again when its rows have been measured.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
@@ -31,7 +29,6 @@ class AttentionConfig:
     holds_queries: bool
     sums_of_products: bool
     keeps_scores: bool
-    key_warps: int
     blocks_per_sm: int
 
     @property
@@ -42,9 +39,4 @@ class AttentionConfig:
     @property
     def rows(self) -> int:
         """Query rows of a block."""
-        return 16 * self.row_tiles * (self.warps // self.key_warps)
-
-    @property
-    def stage_keys(self) -> int:
-        """Keys of a buffer in shared memory."""
-        return self.tile_keys * self.key_warps
+        return 16 * self.row_tiles * self.warps

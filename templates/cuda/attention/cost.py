@@ -98,7 +98,7 @@ def tile_work(plan: AttentionPlan) -> TileWork:
     scores = 16 * config.row_tiles * config.tile_keys / 32
     reads = config.tile_keys / 16 * plan.depth_steps
     products = 2 * config.row_tiles * reads  # of either product
-    copies = plan.depth_steps * 32 / plan.piece * config.stage_keys / config.threads
+    copies = plan.depth_steps * 32 / plan.piece * config.tile_keys / config.threads
     of_scoring, of_score = _MASK if work.mask_axes else 0.0, _FLOAT_SCORE
     if work.floating:
         of_score += 0.0 if config.sums_of_products else _SUM
@@ -127,7 +127,7 @@ def round_clocks(plan: AttentionPlan, blocks: int) -> float:
         blocks * (plan.scorings + 1) * plan.tile_bytes / _L2_BYTES_A_CLOCK,
     ]
     together = max(busy) + _BESIDE * (sum(busy) - max(busy))
-    alone = (passes + (plan.config.key_warps > 1)) * _TILE_LATENCY + sum(busy) / blocks
+    alone = passes * _TILE_LATENCY + sum(busy) / blocks
     tiles = plan.tiles * (0.5 if plan.workload.causal and plan.tiles > 1 else 1.0)
     slower = 1.0 if registers(plan, plan.target) <= _FULL else _FULL_TIMES
     return tiles * max(together, alone) * slower + _BLOCK_LATENCY
@@ -156,12 +156,12 @@ def features(
         "waves": waves,
         "tail": waves / math.ceil(waves),
         "warps": float(config.warps * together),
-        "tile": float(config.rows * config.stage_keys),
+        "tile": float(config.rows * config.tile_keys),
         "smem_bytes": float(plan.smem_bytes),
         "registers": float(registers(plan, target)),
         "tiles": float(plan.tiles),
         "useful": workload.queries * workload.keys
-        / (plan.row_blocks * config.rows * plan.tiles * config.stage_keys),
+        / (plan.row_blocks * config.rows * plan.tiles * config.tile_keys),
         "products": work.products,
         "matrices": work.matrices,
         "instructions": work.others,

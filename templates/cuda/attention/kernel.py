@@ -31,7 +31,7 @@ _ENTRY = r"""
 __device__ __forceinline__ void attend(
     const void* q, const void* k, const void* v, PARAMETERS void* y, void* shared, int block,
     int thread) {
-  const int lane = thread % 32, of_warp = thread / (32 * KEY_WARPS) * (ROW_TILES * 16);
+  const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
   State state;
   const Block own = block_of(q, k, v, MASK, shared, block);
   const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
@@ -92,11 +92,10 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "CAUSAL": work.causal, "QUANTISED_SCORES": work.quantised_scores,
             "RESCALED_SCORES": work.rescaled_scores, "QUANTISED_MASKED": work.quantised_masked,
             "TWICE": plan.twice,
-            "WARPS": config.warps, "KEY_WARPS": config.key_warps,
-            "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
+            "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
-            "CUBICS": 0,
+            "CUBICS": 0, "UNITS": False,
             "KEPT_AT": plan.kept_at,
             "ROW_BLOCKS": plan.row_blocks,
         },

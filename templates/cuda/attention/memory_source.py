@@ -2,9 +2,8 @@
 
 MEMORY = r"""
 constexpr int ROW_BYTES = DEPTH * SIZE, DEPTH_STEPS = (ROW_BYTES + 31) / 32;
-constexpr int PITCH = DEPTH_STEPS * 32 + 16, THREADS = WARPS * 32;
-constexpr int ROWS = WARPS / KEY_WARPS * ROW_TILES * 16, STAGE_KEYS = KEY_WARPS * TILE_KEYS;
-constexpr int TILE_BYTES = STAGE_KEYS * PITCH, TILES = (KEYS + STAGE_KEYS - 1) / STAGE_KEYS;
+constexpr int PITCH = DEPTH_STEPS * 32 + 16, ROWS = WARPS * ROW_TILES * 16, THREADS = WARPS * 32;
+constexpr int TILE_BYTES = TILE_KEYS * PITCH, TILES = (KEYS + TILE_KEYS - 1) / TILE_KEYS;
 
 template <int LEFT> __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");

@@ -13,8 +13,6 @@ from autoq.templates.target import Target
 UNIT_BYTES = 16
 STEP_BYTES = 32
 """Bytes of a row that one mma.sync multiplies."""
-_TOLD_BYTES = 8
-"""Of a row: its largest score and the sum of its powers, as a warp sees them."""
 LEAST_PIECE = 4
 """Bytes of the smallest asynchronous copy."""
 
@@ -23,9 +21,8 @@ class AttentionPlan:
     """Attention cut into the tiles of a configuration. Sizes count bytes unless a name says more.
 
     Shared memory holds the block's query rows, then for each stage a tile of keys and one of
-    values, then the scores that are kept, or what warps that share rows tell each other. All rows
-    are `pitch` apart, an odd number of 16-byte units, so that the eight rows of a matrix of
-    ldmatrix lie in different banks.
+    values, then the scores that are kept. All rows are `pitch` apart, an odd number of 16-byte
+    units, so that the eight rows of a matrix of ldmatrix lie in different banks.
     """
 
     def __init__(self, workload: Attention, config: AttentionConfig, target: Target) -> None:
@@ -38,8 +35,7 @@ class AttentionPlan:
         self.pitch = self.depth_steps * STEP_BYTES + UNIT_BYTES
         self.piece = math.gcd(self.row_bytes, UNIT_BYTES)
         """Of a copy to shared memory, and of a store."""
-        self.tiles = ceil_div(workload.keys, config.stage_keys)
-        """Of a warp, one after the other."""
+        self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)
         self.blocks = workload.pairs * self.row_blocks
         self.twice = not workload.floating and self.tiles > 1
@@ -47,21 +43,11 @@ class AttentionPlan:
         self.scorings = 1 if config.keeps_scores or not self.twice else 2
         """How often scores are computed."""
         self.query_bytes = config.rows * self.pitch
-        self.tile_bytes = config.stage_keys * self.pitch
+        self.tile_bytes = config.tile_keys * self.pitch
         self.kept_at = self.query_bytes + 2 * config.stages * self.tile_bytes
         """Where scores are kept, those of a warp behind those of another."""
         kept = config.rows * self.tiles * config.tile_keys if config.keeps_scores else 0
-        if config.key_warps > 1:
-            kept = config.warps * config.row_tiles * 16 * _TOLD_BYTES
-        self.smem_bytes = max(self.kept_at + kept, self.query_bytes + self.joined_bytes)
-
-    @property
-    def joined_bytes(self) -> int:
-        """Sums of products of warps that share rows with another, where keys and values were."""
-        config = self.config
-        outputs = self.depth_steps * STEP_BYTES // self.size // 8
-        shared = config.warps // config.key_warps * (config.key_warps - 1)
-        return shared * config.row_tiles * (outputs + 1) * UNIT_BYTES * 32
+        self.smem_bytes = self.kept_at + kept
 
     @property
     def key_unit(self) -> int:

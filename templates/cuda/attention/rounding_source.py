@@ -55,17 +55,24 @@ struct Units {
   __device__ __forceinline__ float of(float x) const {
     return saturated(__fmaf_rn(x, by, from), start);
   }
-  // As a byte and back.
-  __device__ __forceinline__ unsigned byte_of(float z) const {
-    return __float_as_uint(__fmaf_rn(z, span, cut ? 8388607.f : 8388608.f));
-  }
-  __device__ __forceinline__ float of_byte(unsigned bits) const {  // of a float of 2^23 and more
-    return saturated(__fsub_rn(__uint_as_float(bits), cut ? 8388607.f : 8388608.f), 0.f);
-  }
 };
 __device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
   return is_signed ? __dp4a((int)word, 0x01010101, sum)
                    : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
+}
+// 16 bytes of shared memory.
+__device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_signed) {
+  uint4 all;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(from) : "memory");
+  sum = add_bytes(all.x, sum, is_signed);
+  sum = add_bytes(all.y, sum, is_signed);
+  sum = add_bytes(all.z, sum, is_signed);
+  return add_bytes(all.w, sum, is_signed);
+}
+// What the zero point of queries takes from all scores of a key.
+__device__ __forceinline__ int taken_of(int key_sum, const int* zero_points) {
+  return SUMS_FROM + __ldg(zero_points) * (key_sum - DEPTH * __ldg(zero_points + 1));
 }
 __device__ __forceinline__ int over_lanes_sum(int x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
@@ -131,19 +138,29 @@ struct Rounding {
     return exact == exact ? exact : near;
   }
 
-  // A sum of products, to which SUMS_FROM was added, as a multiple of what `factor` says.
-  __device__ __forceinline__ float score(int sum, float added) const {
-    float s = SUMS_FROM ? __uint_as_float(sum) - ROUNDS : __int2float_rn(sum);
-    if constexpr (QUANTISED_SCORES && (RESCALED_SCORES || MASKED)) {
+  // A sum of products less what is taken from it, to both of which SUMS_FROM was added, as a
+  // multiple of what `factor` says.
+  __device__ __forceinline__ float score(int sum, int taken, float added) const {
+    float s = SUMS_FROM ? __int_as_float(sum) - __int_as_float(taken)
+                        : __int2float_rn(sum - taken);
+    constexpr bool LAST = WHOLE && !MASKED;  // the last rounding is one of scores, or of these
+    if constexpr (QUANTISED_SCORES && (RESCALED_SCORES || !LAST)) {
       s = rint_between(s, by.scale, by.scores_low, by.scores_high);
-      if constexpr (RESCALED_SCORES && MASKED)
+      if constexpr (RESCALED_SCORES && !LAST)
         s = rint_between(s, by.rescale, by.rescaled_low, by.rescaled_high);
       if constexpr (MASKED) s = __fmul_rn(s, by.scores_step);
     }
     if constexpr (!QUANTISED_SCORES && MASKED) s = __fmul_rn(s, by.scale);
     if constexpr (MASKED) s = __fadd_rn(s, added);
     if constexpr (QUANTISED_MASKED) s = over_masked_step(s);
-    return WHOLE ? units.of(s) : s;
+    if constexpr (WHOLE) return units.of(s);
+    return QUANTISED_MASKED ? rint_between(s, 1.f, by.masked_low, by.masked_high) : s;
+  }
+  __device__ __forceinline__ float score(int sum, float added) const {
+    return score(sum, SUMS_FROM, added);
+  }
+  __device__ __forceinline__ float least() const {
+    return QUANTISED_MASKED ? by.masked_low : RESCALED_SCORES ? by.rescaled_low : by.scores_low;
   }
 
   // What powers are multiplied with to be shares in their steps, when all keys have been seen. In a
@@ -151,9 +168,6 @@ struct Rounding {
   // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
     join_lanes(top, total, factor);
-    begin_shares();
-  }
-  __device__ __forceinline__ void begin_shares() {
     of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
     v_zero = __ldg(zero_points + 2);
     // A share is at most 1, and seldom more steps than its type has.
@@ -188,7 +202,8 @@ struct Rounding {
       #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
-        bits[e] = __float_as_uint(__fmaf_rn(power, inverse.of[r][i % 2], ROUNDS));
+        const float rounded = __fmaf_rn(power, inverse.of[r][i % 2], ROUNDS);
+        bits[e] = __float_as_uint(UNITS ? rounded : fminf(rounded, ROUNDS + of_shares.shares_most));
       }
       const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
       shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);

@@ -3,8 +3,8 @@
 SOFTMAX = r"""
 using Scores = float[ROW_TILES][KEY_TILES][4];
 constexpr float LOG2E = 1.4426950408889634f, LARGE = 1e38f;
-// Whether scores are whole numbers between bounds, which `Rounding` holds between 0 and 1.
-constexpr bool WHOLE = MASKED ? QUANTISED_MASKED : QUANTISED_SCORES;
+// Whether scores are whole numbers between bounds that `Rounding` holds between 0 and 1.
+constexpr bool WHOLE = UNITS && (MASKED ? QUANTISED_MASKED : QUANTISED_SCORES);
 
 // Two values of each tile of 16 rows: of rows lane / 4, and of rows lane / 4 + 8.
 struct RowPairs { float of[ROW_TILES][2]; };
@@ -147,7 +147,7 @@ __device__ __forceinline__ void raise_online(
     for (int half = 0; half < 2; ++half) {
       float now = top_with(z, r, half, top.of[r][half], near);
       if (!(WHOLE && near)) now = over_lanes_most(now);
-      asm volatile("" : "+f"(now));  // or what follows is compiled twice
+      if constexpr (WHOLE) asm volatile("" : "+f"(now));  // or what follows is compiled twice
       rescale.of[r][half] = power_of_two((top.of[r][half] - base_of(now)) * factor);
       total.of[r][half] *= rescale.of[r][half];
       top.of[r][half] = now;
@@ -174,7 +174,8 @@ __device__ __forceinline__ void raise_lazily(
 }
 // The largest score of each row and the sum of its powers, as this lane sees them.
 __device__ __forceinline__ void measure_rows(
-    Scores& z, RowPairs& top, RowPairs& total, float factor, bool near) {
+    Scores& z, RowPairs& top, RowPairs& total, float factor,
+    bool near = false) {
   #pragma unroll
   for (int r = 0; r < ROW_TILES; ++r)
     #pragma unroll

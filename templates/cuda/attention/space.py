@@ -51,7 +51,7 @@ def default(workload: Attention, target: Target) -> AttentionConfig:
     One with a single warp only where there is no other: they take longer than is estimated.
     """
     legal = space(workload, target)
-    knobs = dict(_knobs(workload), key_warps=(1,), blocks_per_sm=(1,))
+    knobs = dict(_knobs(workload), blocks_per_sm=(1,))
     candidates = (AttentionConfig(*values) for values in itertools.product(*knobs.values()))
 
     def spills(config: AttentionConfig) -> bool:
@@ -86,7 +86,6 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "holds_queries": (False, True),
         "sums_of_products": (False, True) if workload.floating else (False,),
         "keeps_scores": (False,) if workload.floating else (False, True),
-        "key_warps": (1,) if workload.floating else (1, 2, 4),
         "blocks_per_sm": (1, 2, 3, 4),
     }
 
@@ -107,14 +106,6 @@ def _rules(
         """Scores are kept where they are needed twice, and are integers of a byte."""
         return not config.keeps_scores or (plan_of(config).twice and plan_of(config).rounds_last)
 
-    def warps_share_rows(config: AttentionConfig) -> bool:
-        """Of several warps of the same rows each has some of all keys."""
-        return config.key_warps == 1 or (
-            config.warps % config.key_warps == 0
-            and plan_of(config).tiles == 1
-            and (config.key_warps - 1) * config.tile_keys < workload.keys
-        )
-
     def threads_suffice(config: AttentionConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
         return config.threads * config.blocks_per_sm <= target.unit_threads
@@ -123,7 +114,6 @@ def _rules(
         rows_within_queries,
         stages_are_used,
         only_bytes_are_kept,
-        warps_share_rows,
         *resource_rules(plan_of, least_registers, target),
         threads_suffice,
     ]

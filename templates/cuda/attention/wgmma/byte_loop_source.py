@@ -8,10 +8,10 @@ __device__ __forceinline__ void score_step(
   const int stage = stage_of(step);
   Products products;
   wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
-  if (state.q_zero != 0) wait_for(block.barrier(SUMS_THERE, stage), phase_of(step));
-  state.start_scores(products, block.own(consumer), block.keys(stage), block.sums(stage), lane);
+  state.start_scores(products, block.own(consumer), block.keys(stage));
   wait_for_products<0>();
-  state.score_all(z, products, mask, corner, lane);
+  if (state.q_zero != 0) wait_for(block.barrier(SUMS_THERE, stage), phase_of(step));
+  state.score_all(z, products, mask, corner, block.sums(stage), lane);
   leave(block.barrier(KEYS_LEFT, stage), lane);
   hide(z, corner, lane);
 }
@@ -86,6 +86,7 @@ __device__ __forceinline__ void consume(
     score_step(z, state, block, mask, consumer, {row, 0}, 0, lane);
     raise_online(z, state.top, state.total, rescale, state.factor, state.near);
     state.settle();
+    if constexpr (ALONE) prepare_values(block, 0, threadIdx.x / 32, lane);
     weigh_tile(state, z, block, 0, lane);
   }
 }

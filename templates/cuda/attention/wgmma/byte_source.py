@@ -9,16 +9,6 @@ using Sums = unsigned[1][OUT_TILES][4];
 using Products = unsigned[KEY_TILES][4];
 using Shares = unsigned[TILE_KEYS / 32][4];
 
-__device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_signed) {
-  uint4 all;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(from) : "memory");
-  sum = add_bytes(all.x, sum, is_signed);
-  sum = add_bytes(all.y, sum, is_signed);
-  sum = add_bytes(all.z, sum, is_signed);
-  return add_bytes(all.w, sum, is_signed);
-}
-
 struct State : Rounding {
   Sums sums;
   int q_zero, k_zero, from_row[2];
@@ -50,23 +40,18 @@ struct State : Rounding {
             if (byte + lane % 4 * 16 < LINE)  // in whatever order
               sum = add_16_bytes(queries + part * QUERY_PART + row * LINE + byte + lane % 4 * 16,
                                  sum, SIGNED<Q>);
-      from_row[half] = SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(sum));
+      from_row[half] = SUMS_FROM - k_zero * over_lanes_sum(sum);
     }
   }
-  // Products begin with what zero points take from them: that of queries takes sums of keys.
+  // Products begin with what zero points of keys take from them.
   __device__ __forceinline__ void start_scores(
-      Products& z, unsigned queries, unsigned keys, unsigned of_keys, int lane) const {
+      Products& z, unsigned queries, unsigned keys) const {
     const unsigned long long a = tile_descriptor<LINE>(queries, 8 * LINE, 16);
     const unsigned long long b = tile_descriptor<LINE>(keys, 8 * LINE, 16);
     #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t) {
-      int taken[2] = {0, 0};
-      if (q_zero != 0)
-        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
-                     : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
+    for (int t = 0; t < KEY_TILES; ++t)
       #pragma unroll
-      for (int e = 0; e < 4; ++e) z[t][e] = from_row[e / 2] - q_zero * taken[e % 2];
-    }
+      for (int e = 0; e < 4; ++e) z[t][e] = from_row[e / 2];
     begin_products();
     #pragma unroll
     for (int step = 0; step < DEPTH_STEPS; ++step) {
@@ -86,17 +71,24 @@ struct State : Rounding {
     }
     commit_products();
   }
+  // Zero points of queries take from them what helpers have found out of keys.
   __device__ __forceinline__ void score_all(
-      Scores& z, const Products& products, const float* mask, Corner corner, int lane) const {
+      Scores& z, const Products& products, const float* mask, Corner corner, unsigned of_keys,
+      int lane) const {
     #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t)
+    for (int t = 0; t < KEY_TILES; ++t) {
+      int taken[2] = {SUMS_FROM, SUMS_FROM};
+      if (q_zero != 0)
+        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
+                     : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
       #pragma unroll
       for (int e = 0; e < 4; e += 2) {
         float2 added = make_float2(0.f, 0.f);
         if constexpr (MASKED) added = masks_at(mask, place_in(corner, 0, t, e, lane));
-        z[0][t][e] = score((int)products[t][e], added.x);
-        z[0][t][e + 1] = score((int)products[t][e + 1], added.y);
+        z[0][t][e] = score((int)products[t][e], taken[0], added.x);
+        z[0][t][e + 1] = score((int)products[t][e + 1], taken[1], added.y);
       }
+    }
     cut_scores(z);
   }
   // Powers over the row's largest score, whose sum is known.

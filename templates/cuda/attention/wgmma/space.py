@@ -21,8 +21,8 @@ Rule = Callable[[WgmmaAttentionConfig], bool]
 _TILE_KEYS = (48, 64, 80, 96, 112, 128, 144, 160, 176, 192)
 _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
-_PRODUCT_REGISTERS = 26
-"""What nvcc 13.0 asks for beside the accumulators of a product of scores."""
+_PRODUCT_REGISTERS = {True: 26, False: 34}
+"""What nvcc 13.0 asks for beside accumulators of a product of scores, of floats and of bytes."""
 _UNTUNED: dict[str, Sequence[Any]] = {
     "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,)
 }  # fmt: skip
@@ -113,7 +113,8 @@ def _rules(
         """Some blocks are small, and some are not; consumers of neither wait for each other."""
         if not config.small:
             return True
-        apart = not (config.turns or workload.causal) and config.small < config.consumers
+        alike = config.turns or workload.causal or plan_of(config).alone
+        apart = not alike and config.small < config.consumers
         return apart and 0 < plan_of(config).full_pairs < workload.pairs
 
     def there_is_a_next_tile(config: WgmmaAttentionConfig) -> bool:
@@ -125,8 +126,8 @@ def _rules(
         return not config.turns or config.consumers == 2 or (config.consumers > 2 and config.ahead)
 
     def only_bytes_are_kept(config: WgmmaAttentionConfig) -> bool:
-        """Powers are kept where they wait for a row's sum: those of bytes."""
-        return not (config.keeps_powers and workload.floating)
+        """Powers are kept where other tiles wait for a row's sum: those of bytes."""
+        return not config.keeps_powers or plan_of(config).twice
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
         """Consumers of bytes compute one tile after the other, each by itself."""
@@ -138,7 +139,8 @@ def _rules(
 
     def products_compile(config: WgmmaAttentionConfig) -> bool:
         """ptxas holds a product to the registers at launch, before setmaxnreg gives more."""
-        return config.tile_keys // 2 + _PRODUCT_REGISTERS <= plan_of(config).registers.launch
+        needed = config.tile_keys // 2 + _PRODUCT_REGISTERS[workload.floating]
+        return needed <= plan_of(config).registers.launch
 
     def shared_memory_suffices(config: WgmmaAttentionConfig) -> bool:
         """Stages of all blocks of a multiprocessor fit its shared memory."""
@@ -146,7 +148,7 @@ def _rules(
 
     def threads_suffice(config: WgmmaAttentionConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
+        return plan_of(config).threads * config.blocks_per_sm <= target.unit_threads
 
     return [
         rows_within_queries,

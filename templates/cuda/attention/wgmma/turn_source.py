@@ -29,8 +29,9 @@ __device__ __forceinline__ void turn_values(
     }
 }
 
-// Sums of the rows of a tile of keys.
-__device__ __forceinline__ void add_keys(unsigned keys, unsigned sums, int helper, int lane) {
+// What the zero point of queries takes from scores of a tile of keys.
+__device__ __forceinline__ void add_keys(
+    unsigned keys, unsigned sums, const int* zero_points, int helper, int lane) {
   #pragma unroll 1
   for (int key = helper * 32 + lane; key < TILE_KEYS; key += HELPERS * 32) {
     int sum = 0;
@@ -40,22 +41,28 @@ __device__ __forceinline__ void add_keys(unsigned keys, unsigned sums, int helpe
       for (int byte = 0; byte < LINE; byte += 16)
         sum = add_16_bytes(keys + part * KEY_PART + swizzled<LINE>(key * LINE + byte), sum,
                            SIGNED<K>);
-    asm volatile("st.shared.b32 [%0], %1;" :: "r"(sums + 4 * key), "r"(sum) : "memory");
+    asm volatile("st.shared.b32 [%0], %1;"
+                 :: "r"(sums + 4 * key), "r"(taken_of(sum, zero_points)) : "memory");
   }
 }
 
 // What consumers need of a step beside what was loaded, by all helpers.
-__device__ __forceinline__ void prepare_step(
-    const Block& block, int step, bool adds, int helper, int lane) {
+__device__ __forceinline__ void prepare_keys(
+    const Block& block, int step, const int* zero_points, int helper, int lane) {
   const Steps steps = {block.tiles};
   if (steps.needs_keys(step)) {
     const int stage = stage_of(step);
     wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
-    if (adds) add_keys(block.keys(stage), block.sums(stage), helper, lane);
+    if (__ldg(zero_points) != 0)
+      add_keys(block.keys(stage), block.sums(stage), zero_points, helper, lane);
     __syncwarp();
     leave(block.barrier(SUMS_THERE, stage), lane);
     leave(block.barrier(KEYS_LEFT, stage), lane);
   }
+}
+__device__ __forceinline__ void prepare_values(
+    const Block& block, int step, int helper, int lane) {
+  const Steps steps = {block.tiles};
   if (step >= steps.measuring()) {
     const int tile = steps.tile_of(step), stage = stage_of(tile);
     wait_for(block.barrier(VALUES_THERE, stage), phase_of(tile));
@@ -71,10 +78,11 @@ __device__ __forceinline__ void prepare_step(
     leave(block.barrier(VALUES_LEFT, stage), lane);
   }
 }
-// A step's stages are loaded again as soon as it is prepared.
+// A step's stages are loaded again as soon as it is prepared. Consumers that are alone turn values
+// when they need them.
 __device__ __forceinline__ void help(
     const Block& block, const Maps& maps, const int* zero_points, int helper, int lane) {
-  const bool loads = helper == 0 && lane == 0, adds = __ldg(zero_points) != 0;
+  const bool loads = helper == 0 && lane == 0;
   const int count = Steps{block.tiles}.count();
   if (loads) {
     load_queries(block, maps);
@@ -84,7 +92,8 @@ __device__ __forceinline__ void help(
   #pragma unroll 1
   for (int step = 0; step < count; ++step) {
     __syncwarp();
-    prepare_step(block, step, adds, helper, lane);
+    prepare_keys(block, step, zero_points, helper, lane);
+    if constexpr (!ALONE) prepare_values(block, step, helper, lane);
     if (loads && step + STAGES < count) load_step(block, maps, step + STAGES);
   }
 }

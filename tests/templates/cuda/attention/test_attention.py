@@ -41,7 +41,7 @@ def test_zero_points_are_of_the_run(zero_points: tuple[int, int, int]) -> None:
     values, constants = random_case(workload, 1)
     names = ("q_zero_point", "k_zero_point", "v_zero_point")
     constants |= dict(zip(names, zero_points, strict=True))
-    config = AttentionConfig(1, 2, 32, 2, True, False, True, 1, 1)
+    config = AttentionConfig(1, 2, 32, 2, True, False, True, 1)
     inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
     function = TEMPLATE.build(workload, config, AMPERE)
     (y,) = run(function, AMPERE, inputs, [workload.outputs[0].stored])
@@ -62,7 +62,7 @@ def test_tiles_that_a_mask_hides_as_a_whole(hides: float) -> None:
         if np.isfinite(hides):
             mask[..., 3, :] = hides
         for tile_keys, stages in ((32, 3), (96, 1)):
-            config = AttentionConfig(1, 1, tile_keys, stages, True, work.floating, False, 1, 1)
+            config = AttentionConfig(1, 1, tile_keys, stages, True, work.floating, False, 1)
             inputs = [*arrays, mask, *TEMPLATE.pack(work, config, constants)]
             function = TEMPLATE.build(work, config, AMPERE)
             (y,) = run(function, AMPERE, inputs, [work.outputs[0].stored])

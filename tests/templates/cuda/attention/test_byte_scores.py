@@ -1,0 +1,76 @@
+"""Scores of bytes between their bounds, and consumers that load their tile, on the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from attention_workloads import BYTES
+from ptx.kernels import assert_right_emulated, run
+from with_nvcc import needs_nvcc
+
+from autoq.measure.arrays import random_case
+from autoq.measure.check import complaints
+from autoq.templates.attention_scalars import ATTENTION_SCALARS
+from autoq.templates.base import Template
+from autoq.templates.cuda.attention import attention_mma_sync
+from autoq.templates.cuda.attention.config import AttentionConfig
+from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
+from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
+from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import parse_target
+
+HOPPER = parse_target("cuda:sm_90a")
+WORKLOAD = Attention(1, 2, 20, 70, 32, **BYTES, quantised_scores=True)
+MMA_SYNC, WGMMA = attention_mma_sync.TEMPLATE, attention_wgmma_bytes.TEMPLATE
+CONFIGS = [
+    (MMA_SYNC, AttentionConfig(1, 2, 32, 2, True, False, True, 1)),
+    (WGMMA, WgmmaAttentionConfig(1, 0, 96, 1, False, False, False, 0, False, 1)),
+    (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)),
+    (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, True, 0, True, 1)),
+]
+
+
+@needs_nvcc
+@pytest.mark.parametrize("consumers", [1, 2])
+def test_consumers_that_load_their_tile_themselves(consumers: int) -> None:
+    workload = replace(WORKLOAD, queries=130)
+    config = WgmmaAttentionConfig(consumers, 0, 96, 1, False, False, False, 0, False, 1)
+    assert WgmmaAttentionPlan(workload, config, HOPPER).threads == 128 * consumers
+    assert_right_emulated(WGMMA, workload, config, HOPPER)
+
+
+def test_powers_of_one_tile_are_not_kept() -> None:
+    config = WgmmaAttentionConfig(1, 0, 96, 1, False, False, True, 0, False, 1)
+    space = WGMMA.space(WORKLOAD, HOPPER)
+    assert not space.legal(config)
+    assert space.legal(replace(config, keeps_powers=False))
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("template", "config"), CONFIGS)
+@pytest.mark.parametrize(
+    "scalars",
+    [{"scores_low": -128, "scores_high": 127, "shares_most": 255},
+     {"scores_low": -31, "scores_high": 90},
+     {"scores_low": -127, "scores_high": 127, "shares_most": 40},
+     {"scores_low": -128, "scores_high": 127, "scores_step": 0.9},
+     {"scores_low": 7, "scores_high": 7}],
+    ids=str,
+)  # fmt: skip
+def test_bounds_of_scores_and_shares(
+    scalars: dict[str, float], template: Template, config: AttentionConfig | WgmmaAttentionConfig
+) -> None:
+    """Even and odd ones, scores too far apart for any to be the base, and shares that are cut."""
+    arrays, constants = random_case(WORKLOAD, 4)
+    given = np.array(constants["scalars"])
+    for name, value in scalars.items():
+        given[ATTENTION_SCALARS.index(name)] = value
+    constants = {**constants, "scalars": given}
+    expected = WORKLOAD.reference(arrays, constants)
+    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
+    function = template.build(WORKLOAD, config, HOPPER)
+    (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
+    assert complaints([y], expected, WORKLOAD, HOPPER) is None
