@@ -182,14 +182,28 @@ __device__ __forceinline__ void correct(
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
-      add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed, first, tile, lane);
-      __syncwarp();
     }
+    // By turns, so that what the rows' entries gather comes while the columns' are added.
+    int product[8][4] = {};
+    #pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+      if (listed_b)
+        add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed[s], first[s], tile, 32 * s,
+                    lane);
+      if (multiplied)
+        multiply_rows(eight, staged + lane % 4, row_of + lane % 4, s * 2 * FOURS_AT_ONCE, fours,
+                      gathered, product, lane);
+    }
+    __syncwarp();
     if (listed_a) {
       int of_rows[TURNS][16] = {};
-      if (multiplied)
-        multiply_rows(eight, staged + lane % 4, row_of + lane % 4, fours, gathered, of_rows, lane);
-      else {
+      if (multiplied) {
+        #pragma unroll 1
+        for (int both = STEPS * 2 * FOURS_AT_ONCE; both < fours; both += 2 * FOURS_AT_ONCE)
+          multiply_rows(eight, staged + lane % 4, row_of + lane % 4, both, fours, gathered,
+                        product, lane);
+        take_products(product, of_rows);
+      } else {
         if constexpr (MULTIPLIES) {
           read_rows(rows_of_a, listed_a, top, lane, rows_listed);
           first_of_rows(own, of_a, rows_listed, found);
