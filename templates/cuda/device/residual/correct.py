@@ -41,6 +41,11 @@ __device__ __forceinline__ void read_lists(
       found[s] = __ldg(reinterpret_cast<const int2*>(lists) + column + 32 * s);
   }
 }
+// The 8 columns of a tile that a lane gathers, of the first k.
+__device__ __forceinline__ const unsigned char* eight_columns(
+    const unsigned char* residuals, int left, int lane) {
+  return residuals + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
+}
 __device__ __forceinline__ void read_rows(
     const int* lists, bool listed, int top, int lane, int2 (&found)[TURNS]) {
   #pragma unroll
@@ -102,6 +107,10 @@ __device__ __forceinline__ void correct(
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
   }
+  const unsigned char* eight = eight_columns(others, part * WIDTH + warp * COLS, lane);
+  Gathered gathered[2];
+  if (multiplied && part * WIDTH + warp * COLS < end)
+    gather_first(eight, staged + lane % 4, fours, gathered);
   int2 listed[STEPS];
   read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLS + lane, listed);
   for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
@@ -111,17 +120,8 @@ __device__ __forceinline__ void correct(
     }
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
-    const unsigned char* eight = others + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
     Four<4> found[TURNS];
-    Gathered gathered[2];
-    if (multiplied) {
-      #pragma unroll
-      for (int d = 0; d < 2; ++d)
-        if (d * FOURS_AT_ONCE < fours)
-          gather_columns(eight, staged + d * FOURS_AT_ONCE + lane % 4, gathered[d]);
-    } else if constexpr (!MULTIPLIES) {
-      first_of_rows(own, of_a, rows_listed, found);
-    }
+    if constexpr (!MULTIPLIES) first_of_rows(own, of_a, rows_listed, found);
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
@@ -130,12 +130,12 @@ __device__ __forceinline__ void correct(
     int product[8][4] = {};
     #pragma unroll
     for (int s = 0; s < STEPS; ++s) {
-      if (listed_b)
-        add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed[s], first[s], tile, 32 * s,
-                    lane);
       if (multiplied)
         multiply_rows(eight, staged + lane % 4, row_of + lane % 4, s * 2 * FOURS_AT_ONCE, fours,
                       gathered, product, lane);
+      if (listed_b)
+        add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed[s], first[s], tile, 32 * s,
+                    lane);
     }
     __syncwarp();
     if (listed_a) {
@@ -146,6 +146,8 @@ __device__ __forceinline__ void correct(
           multiply_rows(eight, staged + lane % 4, row_of + lane % 4, both, fours, gathered,
                         product, lane);
         take_products(product, of_rows);
+        eight = eight_columns(others, left + WARPS * COLS, lane);
+        if (left + WARPS * COLS < end) gather_first(eight, staged + lane % 4, fours, gathered);
       } else {
         if constexpr (MULTIPLIES) {
           read_rows(rows_of_a, listed_a, top, lane, rows_listed);

@@ -57,6 +57,14 @@ __device__ __forceinline__ void gather_columns(
           __ldg(reinterpret_cast<const uint2*>(residuals + (entry[u] >> 8) * PIECE));
   }
 }
+// Of the first two instructions.
+__device__ __forceinline__ void gather_first(
+    const unsigned char* residuals, const uint4* staged, int fours, Gathered (&found)[2]) {
+  #pragma unroll
+  for (int d = 0; d < 2; ++d)
+    if (d * FOURS_AT_ONCE < fours)
+      gather_columns(residuals, staged + d * FOURS_AT_ONCE, found[d]);
+}
 __device__ __forceinline__ void turn_columns(const uint2 (&word)[4], unsigned (&turned)[8]) {
   const unsigned low[4] = {word[0].x, word[1].x, word[2].x, word[3].x};
   const unsigned high[4] = {word[0].y, word[1].y, word[2].y, word[3].y};
