@@ -56,23 +56,19 @@ template <int WORDS> __device__ __forceinline__ void add_four(
   }
 }
 __device__ __forceinline__ bool any(bool one) { return __any_sync(0xffffffffu, one); }
-// What the columns' entries add to all rows of the tile: a lane has a column. first: their first
-// entries. Lists of a warp end together, the shorter ones with zeros.
+// What 32 columns' entries add to all rows of the tile, from `column` on: a lane has a column.
+// next: its first entries. Lists of a warp end together, the shorter ones with zeros.
 __device__ __forceinline__ void add_columns(
-    const unsigned char* residuals, unsigned pitch, const uint4* entries,
-    const int2 (&lists)[STEPS], const uint4 (&first)[STEPS], int* tile, int lane) {
-  #pragma unroll
-  for (int s = 0; s < STEPS; ++s) {
-    int sums[ROWS] = {};
-    uint4 next = first[s];
-    for (int e = 0; any(e < lists[s].y); ++e) {
-      const Four<ROWS / 4> found = gather<ROWS / 4, HELD>(residuals, pitch, next);
-      next = read_four(entries, lists[s], e + 1);
-      add_four(found, sums);
-    }
-    #pragma unroll
-    for (int i = 0; i < ROWS; ++i) tile[place(i, 32 * s + lane)] = sums[i];
+    const unsigned char* residuals, unsigned pitch, const uint4* entries, const int2& list,
+    uint4 next, int* tile, int column, int lane) {
+  int sums[ROWS] = {};
+  for (int e = 0; any(e < list.y); ++e) {
+    const Four<ROWS / 4> found = gather<ROWS / 4, HELD>(residuals, pitch, next);
+    next = read_four(entries, list, e + 1);
+    add_four(found, sums);
   }
+  #pragma unroll
+  for (int i = 0; i < ROWS; ++i) tile[place(i, column + lane)] = sums[i];
 }
 // What the first entries of a lane's rows gather.
 __device__ __forceinline__ void first_of_rows(

@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.add_lists import ADD_LISTS
+from autoq.templates.cuda.device.residual.hold_panel import HOLD_PANEL
 from autoq.templates.cuda.device.residual.multiply_rows import FOURS, MULTIPLY_ROWS
 from autoq.templates.cuda.device.residual.panel import Panel
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
@@ -26,69 +27,11 @@ _SOURCE = (
     + WRITE_ROW
     + TURN_WORDS
     + TURNED_AT
+    + HOLD_PANEL
     + ADD_LISTS
     + MULTIPLY_ROWS
     + r"""
-constexpr int THREADS = 32 * WARPS, ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
-constexpr int READS = ROWS / AT_ONCE;
-__device__ __forceinline__ void prefetch(const void* from) {
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
-}
-// The panel's residuals, of which each k has ROWS that lie together. All that registers take is
-// asked for at once. Neighbouring lanes store words in another order, and so meet other banks.
-__device__ __forceinline__ void hold_words(
-    const unsigned (&rows)[ROWS], unsigned char* panel, int w) {
-  unsigned turned[4][ROWS / 4];
-  #pragma unroll
-  for (int g = 0; g < ROWS / 4; ++g) {
-    const unsigned four[4] = {rows[4 * g], rows[4 * g + 1], rows[4 * g + 2], rows[4 * g + 3]};
-    unsigned found[4];
-    turn_four(four, found);
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) turned[j][g] = found[j];
-  }
-  const int other = w / (32 / ROWS) % 4;
-  #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    unsigned chosen[ROWS / 4];
-    #pragma unroll
-    for (int g = 0; g < ROWS / 4; ++g) {
-      const unsigned low = other & 1 ? turned[j ^ 1][g] : turned[j][g];
-      const unsigned high = other & 1 ? turned[j ^ 3][g] : turned[j ^ 2][g];
-      chosen[g] = other & 2 ? high : low;
-    }
-    unsigned char* to = panel + (4 * w + (j ^ other)) * ROWS;
-    if constexpr (ROWS == 16)
-      *reinterpret_cast<uint4*>(to) = make_uint4(chosen[0], chosen[1], chosen[2], chosen[3]);
-    else
-      *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
-  }
-}
-__device__ __forceinline__ void hold_panel(
-    const unsigned* residuals, unsigned char* panel, int top, int thread) {
-  constexpr int BATCH = 64 / ROWS;
-  for (int start = thread; start < WORDS_OF_ROW; start += BATCH * THREADS) {
-    unsigned rows[BATCH][ROWS];
-    #pragma unroll
-    for (int i = 0; i < BATCH; ++i) {
-      const int w = min(start + i * THREADS, WORDS_OF_ROW - 1);
-      #pragma unroll
-      for (int r = 0; r < ROWS; ++r)
-        rows[i][r] = __ldg(residuals + (size_t)min(top + r, M - 1) * WORDS_OF_ROW + w);
-    }
-    #pragma unroll
-    for (int i = 0; i < BATCH; ++i)
-      if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
-  }
-}
-// What the block that will follow this one holds, on its way to the L2.
-__device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
-  const int top = block % PANELS * ROWS;
-  for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
-    const size_t word = (size_t)top * WORDS_OF_ROW + at;
-    if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
-  }
-}
+constexpr int ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS, READS = ROWS / AT_ONCE;
 __device__ __forceinline__ void read_lists(
     const int* lists, bool listed, int column, int2 (&found)[STEPS]) {
   #pragma unroll
@@ -97,6 +40,11 @@ __device__ __forceinline__ void read_lists(
     if (listed && column + 32 * s < N)
       found[s] = __ldg(reinterpret_cast<const int2*>(lists) + column + 32 * s);
   }
+}
+// The 8 columns of a tile that a lane gathers, of the first k.
+__device__ __forceinline__ const unsigned char* eight_columns(
+    const unsigned char* residuals, int left, int lane) {
+  return residuals + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
 }
 __device__ __forceinline__ void read_rows(
     const int* lists, bool listed, int top, int lane, int2 (&found)[TURNS]) {
@@ -159,6 +107,10 @@ __device__ __forceinline__ void correct(
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
   }
+  const unsigned char* eight = eight_columns(others, part * WIDTH + warp * COLS, lane);
+  Gathered gathered[2];
+  if (multiplied && part * WIDTH + warp * COLS < end)
+    gather_first(eight, staged + lane % 4, fours, gathered);
   int2 listed[STEPS];
   read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLS + lane, listed);
   for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
@@ -168,28 +120,35 @@ __device__ __forceinline__ void correct(
     }
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
-    const unsigned char* eight = others + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
     Four<4> found[TURNS];
-    Gathered gathered[2];
-    if (multiplied) {
-      #pragma unroll
-      for (int d = 0; d < 2; ++d)
-        if (d * FOURS_AT_ONCE < fours)
-          gather_columns(eight, staged + d * FOURS_AT_ONCE + lane % 4, gathered[d]);
-    } else if constexpr (!MULTIPLIES) {
-      first_of_rows(own, of_a, rows_listed, found);
-    }
+    if constexpr (!MULTIPLIES) first_of_rows(own, of_a, rows_listed, found);
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
-      add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed, first, tile, lane);
-      __syncwarp();
     }
+    // By turns, so that what the rows' entries gather comes while the columns' are added.
+    int product[8][4] = {};
+    #pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+      if (multiplied)
+        multiply_rows(eight, staged + lane % 4, row_of + lane % 4, s * 2 * FOURS_AT_ONCE, fours,
+                      gathered, product, lane);
+      if (listed_b)
+        add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed[s], first[s], tile, 32 * s,
+                    lane);
+    }
+    __syncwarp();
     if (listed_a) {
       int of_rows[TURNS][16] = {};
-      if (multiplied)
-        multiply_rows(eight, staged + lane % 4, row_of + lane % 4, fours, gathered, of_rows, lane);
-      else {
+      if (multiplied) {
+        #pragma unroll 1
+        for (int both = STEPS * 2 * FOURS_AT_ONCE; both < fours; both += 2 * FOURS_AT_ONCE)
+          multiply_rows(eight, staged + lane % 4, row_of + lane % 4, both, fours, gathered,
+                        product, lane);
+        take_products(product, of_rows);
+        eight = eight_columns(others, left + WARPS * COLS, lane);
+        if (left + WARPS * COLS < end) gather_first(eight, staged + lane % 4, fours, gathered);
+      } else {
         if constexpr (MULTIPLIES) {
           read_rows(rows_of_a, listed_a, top, lane, rows_listed);
           first_of_rows(own, of_a, rows_listed, found);

@@ -57,6 +57,14 @@ __device__ __forceinline__ void gather_columns(
           __ldg(reinterpret_cast<const uint2*>(residuals + (entry[u] >> 8) * PIECE));
   }
 }
+// Of the first two instructions.
+__device__ __forceinline__ void gather_first(
+    const unsigned char* residuals, const uint4* staged, int fours, Gathered (&found)[2]) {
+  #pragma unroll
+  for (int d = 0; d < 2; ++d)
+    if (d * FOURS_AT_ONCE < fours)
+      gather_columns(residuals, staged + d * FOURS_AT_ONCE, found[d]);
+}
 __device__ __forceinline__ void turn_columns(const uint2 (&word)[4], unsigned (&turned)[8]) {
   const unsigned low[4] = {word[0].x, word[1].x, word[2].x, word[3].x};
   const unsigned high[4] = {word[0].y, word[1].y, word[2].y, word[3].y};
@@ -75,34 +83,33 @@ __device__ __forceinline__ void multiply_entries(
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
 }
-// Instruction i multiplies columns i, 8 + i, 16 + i, ... of the tile, so that a lane gathers whole
-// words and ends with 16 neighbouring columns of two rows. staged, row_of: of the lane's first
-// four; residuals: of its 8 columns; found: what its first entries gather, of two
-// instructions, since what is on its way decides how long all take.
+// Two instructions for each of 8 columns. Instruction i multiplies columns i, 8 + i, 16 + i, ... of
+// the tile, so that a lane gathers whole words and has 16 neighbouring columns of two rows. staged,
+// row_of: of the lane's first four; residuals: of its 8 columns; found: what entries of both
+// instructions gather, since what is on its way decides how long all take.
 __device__ __forceinline__ void multiply_rows(
-    const unsigned char* residuals, const uint4* staged, const unsigned char* row_of, int fours,
-    Gathered (&found)[2], int (&sums)[2][16], int lane) {
-  int product[8][4] = {};
-  #pragma unroll 1
-  for (int both = 0; both < fours; both += 2 * FOURS_AT_ONCE) {
+    const unsigned char* residuals, const uint4* staged, const unsigned char* row_of, int both,
+    int fours, Gathered (&found)[2], int (&product)[8][4], int lane) {
+  #pragma unroll
+  for (int d = 0; d < 2; ++d) {
+    const int q = both + d * FOURS_AT_ONCE, next = q + 2 * FOURS_AT_ONCE;
+    if (q >= fours) break;
+    unsigned a[4], turned[2][8];
     #pragma unroll
-    for (int d = 0; d < 2; ++d) {
-      const int q = both + d * FOURS_AT_ONCE, next = q + 2 * FOURS_AT_ONCE;
-      if (q >= fours) break;
-      unsigned a[4], turned[2][8];
-      #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const unsigned values = values_of(staged[q + 4 * h]);
-        const int row = row_of[q + 4 * h];
-        a[2 * h] = row == lane / 4 ? values : 0;
-        a[2 * h + 1] = row == lane / 4 + 8 ? values : 0;
-        turn_columns(found[d].word[h], turned[h]);
-      }
-      if (next < fours) gather_columns(residuals, staged + next, found[d]);
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) multiply_entries(product[i], a, turned[0][i], turned[1][i]);
+    for (int h = 0; h < 2; ++h) {
+      const unsigned values = values_of(staged[q + 4 * h]);
+      const int row = row_of[q + 4 * h];
+      a[2 * h] = row == lane / 4 ? values : 0;
+      a[2 * h + 1] = row == lane / 4 + 8 ? values : 0;
+      turn_columns(found[d].word[h], turned[h]);
     }
+    if (next < fours) gather_columns(residuals, staged + next, found[d]);
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) multiply_entries(product[i], a, turned[0][i], turned[1][i]);
   }
+}
+__device__ __forceinline__ void take_products(
+    const int (&product)[8][4], int (&sums)[2][16]) {
   #pragma unroll
   for (int i = 0; i < 16; ++i) {
     #pragma unroll
@@ -110,5 +117,5 @@ __device__ __forceinline__ void multiply_rows(
   }
 }
 """
-"""stage_rows(...) and multiply_rows(...), for a namespace with `TURN_WORDS`, `ADD_LISTS` and the
-constants ROWS, 16, WARPS, PIECE and FOURS."""
+"""stage_rows(...), multiply_rows(...) and take_products(...), for a namespace with `TURN_WORDS`,
+`ADD_LISTS` and the constants ROWS, 16, WARPS, PIECE and FOURS."""
