@@ -27,9 +27,14 @@ __device__ __forceinline__ float power(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-__device__ __forceinline__ void load_transposed(unsigned (&r)[4], unsigned at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+template <bool TRANSPOSED> __device__ __forceinline__ void load_matrices(
+    unsigned (&r)[4], unsigned at) {
+  if constexpr (TRANSPOSED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
 __device__ __forceinline__ void load_sixteen(unsigned (&r)[4], unsigned at) {
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -103,39 +108,43 @@ __device__ __forceinline__ unsigned place_of_half(unsigned word, int half, unsig
   return ((half ? word >> 12 : word << 4) & 0x7fff0) ^ chunk;
 }
 
+// Values of keys X and Y, or of Z and W.
+__device__ __forceinline__ void load_values(
+    unsigned (&values)[CHUNKS][4], int half, unsigned ring, unsigned rows, int lane) {
+  const unsigned first = place_of_half(rows, half, (lane / 8 % 2 + CHUNKS) * 16);
+  #pragma unroll
+  for (int c = 0; c < CHUNKS; c += 2) load_matrices<true>(values[c + half], ring + (first ^ c * 16));
+}
+
 // The keys of a step: the places of a lane's keys X and Y, then of Z and W. partly: some query does
 // not see them all, and kept says which a lane's does.
 __device__ __forceinline__ void attend_step(
     Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, uint2 word,
     bool partly, const unsigned* kept, int at, int lane) {
-  // ldmatrix takes rows of X and Y, then of Z and W, from other lanes than have columns of them.
-  const unsigned own = __byte_perm(word.x, word.y, lane % 2 ? 0x7632 : 0x5410);
-  const unsigned rows = __shfl_sync(~0u, own, lane % 8 * 4 + lane / 16);
   int products[4][4];
   #pragma unroll
   for (int i = 0; i < 16; ++i) products[i / 4][i % 4] = MAGIC;
   #pragma unroll
   for (int c = 0; c < CHUNKS / 4; ++c) {
-    unsigned keys[4][4];
+    const unsigned chunk = (lane % 4 + 4 * c) * 16;
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const unsigned chunk = (lane % 4 + 4 * c) * 16;
-      load_sixteen(keys[i], ring + place_of_half(i < 2 ? word.x : word.y, i % 2, chunk));
+    for (int half = 0; half < 2; ++half) {
+      unsigned keys[2][4];
+      #pragma unroll
+      for (int i = 0; i < 2; ++i)
+        load_sixteen(keys[i], ring + place_of_half(half ? word.y : word.x, i, chunk));
+      #pragma unroll
+      for (int i = 0; i < 4; ++i)
+        product<false>(products[2 * half + i % 2], q[2 * c + i / 2], keys[i % 2][i / 2 * 2],
+                       keys[i % 2][i / 2 * 2 + 1]);
     }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i)
-      product<false>(products[i % 4], q[2 * c + i / 4], keys[i % 4][i / 4 * 2],
-                     keys[i % 4][i / 4 * 2 + 1]);
   }
-  // Values are on their way to registers while shares are computed.
+  // ldmatrix takes rows of X and Y, then of Z and W, from other lanes than have columns of them.
+  const unsigned own = __byte_perm(word.x, word.y, 0x5410 + lane % 2 * 0x2222);
+  const unsigned rows = __shfl_sync(~0u, own, lane % 8 * 4 + lane / 16);
+  // Values of X and Y are on their way to registers while shares are computed.
   unsigned values[CHUNKS][4];
-  #pragma unroll
-  for (int c = 0; c < CHUNKS; c += 2) {
-    #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      load_transposed(values[c + half],
-                      ring + (place_of_half(rows, half, (lane / 8 % 2 + CHUNKS) * 16) ^ c * 16));
-  }
+  load_values(values, 0, ring, rows, lane);
   float scores[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) scores[i] = __int_as_float(products[i / 2][i % 2]);
@@ -152,6 +161,7 @@ __device__ __forceinline__ void attend_step(
     shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
     shares_of(shares, scores, factor, shift);
   }
+  load_values(values, 1, ring, rows, lane);
   #pragma unroll
   for (int p = 0; p < PLANES; ++p) {
     #pragma unroll

@@ -20,6 +20,13 @@ __device__ __forceinline__ long long start_of(int pair) {
   return ((long long)batch * QUERIES * ROW_STEP + head) * (DEPTH / 2);
 }
 
+// The number of a thread, read anew: kept, it would take a register throughout.
+__device__ __forceinline__ int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // The heading of a step, of which each lane has a bit: the highest of a half of its words.
 __device__ __forceinline__ unsigned heading_of(uint2 word, int lane) {
   return __ballot_sync(~0u, (int)__byte_perm(word.x, word.y, (2 * lane + 1) % 8 << 12) < 0);
@@ -57,7 +64,6 @@ __device__ __forceinline__ void attend(
     const void* order_of, const void* firsts_of, const void* words_of, const void* kept_of,
     const void* scale, void* y_of, int block, int thread) {
   const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
-  const int warp = thread / 32, lane = thread % 32;
   const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
   const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
   const Ring ring{keys, barriers, barriers + 8 * SLOTS};
@@ -72,10 +78,16 @@ __device__ __forceinline__ void attend(
   #pragma unroll
   for (int n = 0; n < OF_BLOCK * 8 * CHUNKS / THREADS; ++n) {
     const int i = thread + n * THREADS, row = i / CHUNKS, chunk = i % CHUNKS;
-    const int turned = CHUNKS == 8 ? row % 2 * 4 : 0, group = max(__ldg(order + row / 8), 0);
+    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8, group = max(__ldg(order + row / 8), 0);
     float most;
     const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
-    reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
+    // As products take them: of four chunks the first words lie together, then the second ones.
+    const unsigned word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int at = row * CHUNKS + (chunk / 4 * 4 + j ^ turned);
+      reinterpret_cast<unsigned*>(smem)[at * 4 + chunk % 4] = word[j];
+    }
     if (chunk == 0) factors[row] = fmaxf(step_of(most) * common, 1e-30f);
   }
   if constexpr (BULK) __syncthreads();
@@ -92,11 +104,11 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 8 + lane / 4;
+  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + thread / 32) * 8 + thread % 32 / 4;
   uint2 words[READ_AHEAD];
   #pragma unroll
   for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 8 * i);
-  unsigned heading = heading_of(words[0], lane);
+  unsigned heading = heading_of(words[0], thread % 32);
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
@@ -105,33 +117,29 @@ __device__ __forceinline__ void attend(
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
       // Found anew for each group: a lane's place in the queries would take a register throughout.
-      unsigned own_lane = lane;
-      asm volatile("" : "+r"(own_lane));
-      const unsigned row = (warp * GROUPS + g) * 8 + own_lane / 4;
-      const unsigned turned = CHUNKS == 8 ? row % 2 * 4 : 0;
+      const unsigned own_thread = thread_anew(), own_lane = own_thread % 32;
+      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
+      const unsigned first = (own_thread / 32 * GROUPS + g) * 8;
+      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
       // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 4; ++c) {
-        unsigned own[4];
-        load_sixteen(own, queries + row * WIDE + ((own_lane % 4 + 4 * c) ^ turned) * 16);
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) q[2 * c + i / 4][i % 4] = own[i / 2];
-      }
-      const float factor = factors[row];
+      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
         const uint2 word = words[0];
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 8 * READ_AHEAD);
-        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
+        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, own_lane);
         at += 8;
-        heading = heading_of(words[0], lane);
+        heading = heading_of(words[0], own_lane);
       } while (heading << 1 == now + g * OF_PLACE);
     }
-    leave(ring, kv, time, lane);
+    leave(ring, kv, time, thread_anew() % 32);
   }
+  const int lane = thread_anew() % 32;
   // What outputs need is found anew as well.
   asm volatile("" : "+r"(block) : : "memory");
   const int own_pair = block / PARTS_OF_QUERIES, own_part = block % PARTS_OF_QUERIES;
@@ -140,7 +148,7 @@ __device__ __forceinline__ void attend(
   const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
-    const int group = __ldg(own_groups + warp * GROUPS + g);
+    const int group = __ldg(own_groups + thread_anew() / 32 * GROUPS + g);
     if (group >= 0) finish(groups[g], y, value_step, group * 8, lane);
   }
 }
