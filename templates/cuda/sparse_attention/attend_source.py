@@ -113,7 +113,8 @@ __device__ __forceinline__ void load_values(
     unsigned (&values)[CHUNKS][4], int half, unsigned ring, unsigned rows, int lane) {
   const unsigned first = place_of_half(rows, half, (lane / 8 % 2 + CHUNKS) * 16);
   #pragma unroll
-  for (int c = 0; c < CHUNKS; c += 2) load_matrices<true>(values[c + half], ring + (first ^ c * 16));
+  for (int c = 0; c < CHUNKS; c += 2)
+    load_matrices<true>(values[c + half], ring + (first ^ c * 16));
 }
 
 // The keys of a step: the places of a lane's keys X and Y, then of Z and W. partly: some query does

@@ -104,7 +104,8 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + thread / 32) * 8 + thread % 32 / 4;
+  const int* firsts = reinterpret_cast<const int*>(firsts_of) + part * WARPS;
+  int at = __ldg(firsts + thread / 32) * 8 + thread % 32 / 4;
   uint2 words[READ_AHEAD];
   #pragma unroll
   for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 8 * i);
