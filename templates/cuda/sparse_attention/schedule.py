@@ -191,8 +191,27 @@ def _rank(residue: np.ndarray) -> np.ndarray:
 
 
 def _by_turns(residue: np.ndarray) -> np.ndarray:
-    """An order that takes one of each residue in turn, as long as there are such."""
-    return np.argsort(_rank(residue) * _BANK_ROWS + residue, kind="stable")
+    """An order by eights, in which a residue of which there are many comes in each eight as often
+    as it has to, and others fill the eights.
+    """
+    own = [list(np.flatnonzero(residue == r)) for r in range(_BANK_ROWS)]
+    order: list[int] = []
+    for eights in range(-(-len(residue) // GROUP), 0, -1):
+        left = np.array([len(numbers) for numbers in own])
+        times = -(-left.max() // eights)
+        taken = np.maximum(left - (left.max() - times), 0)
+        while taken.sum() > GROUP:
+            taken[np.argmin(np.where(taken > 0, left, len(residue) + 1))] -= 1
+        for round_of in range(int(left.max())):
+            for r in np.argsort(-left, kind="stable"):
+                if taken.sum() < GROUP and taken[r] <= round_of and taken[r] < left[r]:
+                    taken[r] += 1
+        for r in range(_BANK_ROWS):
+            order += own[r][: taken[r]]
+            own[r] = own[r][taken[r] :]
+        if len(order) % GROUP:
+            break
+    return np.array(order + [number for numbers in own for number in numbers], np.int64)
 
 
 def _paired(chosen: np.ndarray, columns: np.ndarray) -> np.ndarray:
