@@ -20,18 +20,6 @@ __device__ __forceinline__ long long start_of(int pair) {
   return ((long long)batch * QUERIES * ROW_STEP + head) * (DEPTH / 2);
 }
 
-// The number of a thread, read anew: kept, it would take a register throughout.
-__device__ __forceinline__ int thread_anew() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
-
-// The heading of a step, of which each lane has a bit: the highest of a half of its words.
-__device__ __forceinline__ unsigned heading_of(uint2 word, int lane) {
-  return __ballot_sync(~0u, (int)__byte_perm(word.x, word.y, (2 * lane + 1) % 8 << 12) < 0);
-}
-
 // Divides a group's sums by its shares and writes its queries.
 __device__ __forceinline__ void finish(
     const Group& group, unsigned* y, float value_step, int first_row, int lane) {
@@ -64,6 +52,7 @@ __device__ __forceinline__ void attend(
     const void* order_of, const void* firsts_of, const void* words_of, const void* kept_of,
     const void* scale, void* y_of, int block, int thread) {
   const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
+  const int warp = thread / 32, lane = thread % 32;
   const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
   const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
   const Ring ring{keys, barriers, barriers + 8 * SLOTS};
@@ -81,18 +70,12 @@ __device__ __forceinline__ void attend(
     const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8, group = max(__ldg(order + row / 8), 0);
     float most;
     const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
-    // As products take them: of four chunks the first words lie together, then the second ones.
-    const unsigned word[4] = {bytes.x, bytes.y, bytes.z, bytes.w};
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int at = row * CHUNKS + (chunk / 4 * 4 + j ^ turned);
-      reinterpret_cast<unsigned*>(smem)[at * 4 + chunk % 4] = word[j];
-    }
+    reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
     if (chunk == 0) factors[row] = fmaxf(step_of(most) * common, 1e-30f);
   }
   if constexpr (BULK) __syncthreads();
 
-  const uint2* steps_of = reinterpret_cast<const uint2*>(words_of);
+  const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
   #pragma unroll
@@ -104,12 +87,11 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  const int* firsts = reinterpret_cast<const int*>(firsts_of) + part * WARPS;
-  int at = __ldg(firsts + thread / 32) * 8 + thread % 32 / 4;
-  uint2 words[READ_AHEAD];
+  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 32 + lane;
+  unsigned words[READ_AHEAD];
   #pragma unroll
-  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 8 * i);
-  unsigned heading = heading_of(words[0], thread % 32);
+  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
+  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
@@ -118,9 +100,10 @@ __device__ __forceinline__ void attend(
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
       // Found anew for each group: a lane's place in the queries would take a register throughout.
-      const unsigned own_thread = thread_anew(), own_lane = own_thread % 32;
+      unsigned own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
       const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
-      const unsigned first = (own_thread / 32 * GROUPS + g) * 8;
+      const unsigned first = (warp * GROUPS + g) * 8;
       const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
       // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
@@ -129,18 +112,17 @@ __device__ __forceinline__ void attend(
       const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
-        const uint2 word = words[0];
+        const unsigned word = words[0];
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
-        words[READ_AHEAD - 1] = __ldg(steps_of + at + 8 * READ_AHEAD);
-        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, own_lane);
-        at += 8;
-        heading = heading_of(words[0], own_lane);
+        words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
+        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
+        at += 32;
+        heading = __ballot_sync(~0u, words[0] & 0x8000);
       } while (heading << 1 == now + g * OF_PLACE);
     }
-    leave(ring, kv, time, thread_anew() % 32);
+    leave(ring, kv, time, lane);
   }
-  const int lane = thread_anew() % 32;
   // What outputs need is found anew as well.
   asm volatile("" : "+r"(block) : : "memory");
   const int own_pair = block / PARTS_OF_QUERIES, own_part = block % PARTS_OF_QUERIES;
@@ -149,7 +131,7 @@ __device__ __forceinline__ void attend(
   const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
-    const int group = __ldg(own_groups + thread_anew() / 32 * GROUPS + g);
+    const int group = __ldg(own_groups + warp * GROUPS + g);
     if (group >= 0) finish(groups[g], y, value_step, group * 8, lane);
   }
 }
