@@ -32,11 +32,12 @@ from checkout import commit
 from peers.torch_masked import PEERS, TorchMasked
 from sparse_attention.plot import draw
 from sparse_products.candidates import knob_lists
-from sparse_products.kernels import JobsOf, SparseJob, measure, prepare
+from sparse_products.kernels import JobsOf, SparseJob, measure, prepare, records
 
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import AutoqError
 from autoq.measure.job import Timing
+from autoq.records.record import Record
 from autoq.runtime.cuda.driver import Device
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.registry import matching
@@ -120,8 +121,9 @@ def jobs_of(
 
 def measure_kernels(
     cases: list[MaskedCase], jobs: JobsOf, host: Host, results: Results, work: Path
-) -> None:
-    """The kernels of autoq, each checked and timed."""
+) -> list[Record]:
+    """The kernels of autoq, each checked and timed; their tuning records."""
+    timing, found = Timing(), []
     folder, store = work / "cases", work / "kernels"
     if not folder.exists():
         for line in prepare(cases, jobs, folder, host.target, store, os.cpu_count() or 1):
@@ -130,11 +132,13 @@ def measure_kernels(
         known = [row for row in results.rows if row["workload"] == case.name]
         if any(not row["kernel"].startswith("torch") for row in known):
             continue
-        for row in measure([(number, case)], folder, store, Device(0), host.target, Timing()):
+        for row in measure([(number, case)], folder, store, Device(0), host.target, timing):
             results.add({
                 "workload": row["workload"], "kernel": row["template"], "config": row["config"],
                 "us": row["us"], "failure": row["failure"],
             })  # fmt: skip
+            found += records([case], [row], host, timing.repeat)
+    return found
 
 
 def measure_peers(workload: SparseAttention, results: Results, names: list[str]) -> None:
@@ -165,6 +169,7 @@ def main() -> None:
     parser.add_argument("--merge", type=Path, nargs="*", help="take these files' rows, no more")
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--records", type=Path, help="file to append tuning records to")
     parser.add_argument("--prepare", action="store_true", help="stop before a GPU is needed")
     parser.add_argument("--work", type=Path, default=Path("build/attention"))
     parser.add_argument("--processes", type=int, default=2, help="of --prepare")
@@ -194,7 +199,10 @@ def main() -> None:
     require_device(host)
     results = Results(options.output, {"device": str(host.device), "driver": host.driver})
     if not options.only_peers:
-        measure_kernels(masked, jobs, host, results, options.work)
+        found = measure_kernels(masked, jobs, host, results, options.work)
+        if options.records:
+            with options.records.open("a") as file:
+                file.writelines(record.to_line() + "\n" for record in found)
     names = [name for name in options.peers.split(",") if name]
     for case in cases:
         if case in ATTENTION and names:

@@ -39,6 +39,15 @@ def test_every_kind_of_mask_is_attended_to(mask: Any) -> None:
         assert np.abs(y - attention(MASK)).max() < 0.04
 
 
+def test_blocks_of_a_mask_are_kept_whole() -> None:
+    dense = np.kron(RNG.random((3, 5)) < 0.5, np.ones((9, 8), bool))
+    k, v = (np.ascontiguousarray(array[:, :, :40]) for array in (K, V))
+    blocks = scipy.sparse.bsr_array(dense.astype(np.int8), blocksize=(9, 8))
+    blocks.data[:, 0] = 0
+    y = autoq.sparse_attention(Q, k, v, blocks, target="cpu")
+    np.testing.assert_array_equal(y, autoq.sparse_attention(Q, k, v, dense, target="cpu"))
+
+
 def test_fewer_bits_lose_more() -> None:
     lost = []
     for bits in ({"softmax_bits": 16}, {"softmax_bits": 8}, {"qkv_bits": 4}):

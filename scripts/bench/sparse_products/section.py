@@ -101,8 +101,8 @@ def _fastest(rows: Rows) -> Mapping[str, Any] | None:
 
 SECTIONS = {
     "SPARSE": (products, "sparse_h200"),
-    "SAMPLED": (sampled, "sparse_attention_h200"),
-    "SPARSE_ATTENTION": (attention, "sparse_attention_h200"),
+    "SAMPLED": (sampled, "sparse_attention_h100"),
+    "SPARSE_ATTENTION": (attention, "sparse_attention_h100"),
     "PRUNED": (pruned, "tilewise_h200"),
 }
 """The text between the marks of each name, and the result that it is made from."""

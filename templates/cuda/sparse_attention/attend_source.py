@@ -1,9 +1,5 @@
 """CUDA source of attention over listed keys: scores, shares and values of a step of 32 keys.
 
-A lane reads 16 bytes of each key of the four that it has a column of; which bytes of a key are
-which of the product's is free, as long as queries lie so as well. Eight lanes read two keys at
-once, of which all banks have a half each where the keys' numbers differ in their third bit.
-
 Scores are a product of the tensor core whose left rows are the 8 queries of a group, twice, and
 whose columns are keys: each lane then has the scores of one query, and as bytes they are the right
 factor of the second product, whose left one is the values. ldmatrix transposes these by pairs of
@@ -27,13 +23,14 @@ __device__ __forceinline__ float power(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-__device__ __forceinline__ void load_transposed(unsigned (&r)[4], unsigned at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
-}
-__device__ __forceinline__ void load_sixteen(unsigned (&r)[4], unsigned at) {
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+template <bool TRANSPOSED> __device__ __forceinline__ void load_matrices(
+    unsigned (&r)[4], unsigned at) {
+  if constexpr (TRANSPOSED)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
 template <bool SHARES> __device__ __forceinline__ void product(
     int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -98,49 +95,36 @@ __device__ __forceinline__ void refer(
   }
 }
 
-// The bytes of the ring where a place of 15 bits in a half of a word is, of one of its chunks.
-__device__ __forceinline__ unsigned place_of_half(unsigned word, int half, unsigned chunk) {
-  return ((half ? word >> 12 : word << 4) & 0x7fff0) ^ chunk;
-}
-
-// The keys of a step: the places of a lane's keys X and Y, then of Z and W. partly: some query does
-// not see them all, and kept says which a lane's does.
+// The keys of a step: a lane's rows of keys X and Y, then of Z and W, in chunks of the ring, as
+// ldmatrix takes them. partly: some query does not see them all, and kept says which a lane's does.
 __device__ __forceinline__ void attend_step(
-    Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, uint2 word,
+    Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, unsigned word,
     bool partly, const unsigned* kept, int at, int lane) {
-  // ldmatrix takes rows of X and Y, then of Z and W, from other lanes than have columns of them.
-  const unsigned own = __byte_perm(word.x, word.y, lane % 2 ? 0x7632 : 0x5410);
-  const unsigned rows = __shfl_sync(~0u, own, lane % 8 * 4 + lane / 16);
+  const unsigned first = word << 4 & 0x7fff0, second = word >> 12 & 0x7fff0;
   int products[4][4];
   #pragma unroll
   for (int i = 0; i < 16; ++i) products[i / 4][i % 4] = MAGIC;
   #pragma unroll
-  for (int c = 0; c < CHUNKS / 4; ++c) {
-    unsigned keys[4][4];
+  for (int c = 0; c < CHUNKS / 2; ++c) {
+    unsigned keys[2][4];
+    load_matrices<false>(keys[0], ring + (first ^ c * 32));
+    load_matrices<false>(keys[1], ring + (second ^ c * 32));
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const unsigned chunk = (lane % 4 + 4 * c) * 16;
-      load_sixteen(keys[i], ring + place_of_half(i < 2 ? word.x : word.y, i % 2, chunk));
-    }
-    #pragma unroll
-    for (int i = 0; i < 8; ++i)
-      product<false>(products[i % 4], q[2 * c + i / 4], keys[i % 4][i / 4 * 2],
-                     keys[i % 4][i / 4 * 2 + 1]);
+    for (int i = 0; i < 4; ++i)
+      product<false>(products[i], q[c], keys[i / 2][i % 2 * 2], keys[i / 2][i % 2 * 2 + 1]);
   }
   // Values are on their way to registers while shares are computed.
   unsigned values[CHUNKS][4];
   #pragma unroll
   for (int c = 0; c < CHUNKS; c += 2) {
-    #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      load_transposed(values[c + half],
-                      ring + (place_of_half(rows, half, (lane / 8 % 2 + CHUNKS) * 16) ^ c * 16));
+    load_matrices<true>(values[c], ring + (first ^ (CHUNKS + c) * 16));
+    load_matrices<true>(values[c + 1], ring + (second ^ (CHUNKS + c) * 16));
   }
   float scores[8];
   #pragma unroll
   for (int i = 0; i < 8; ++i) scores[i] = __int_as_float(products[i / 2][i % 2]);
   if (partly) {
-    const unsigned seen = __ldg(kept + at);
+    const unsigned seen = __ldg(kept + at / 32 * 8 + lane / 4);
     #pragma unroll
     for (int i = 0; i < 8; ++i)
       if (!(seen >> (i / 2 * 8 + lane % 4 * 2 + i % 2) & 1)) scores[i] = __int_as_float(0xff800000);

@@ -20,11 +20,6 @@ __device__ __forceinline__ long long start_of(int pair) {
   return ((long long)batch * QUERIES * ROW_STEP + head) * (DEPTH / 2);
 }
 
-// The heading of a step, of which each lane has a bit: the highest of a half of its words.
-__device__ __forceinline__ unsigned heading_of(uint2 word, int lane) {
-  return __ballot_sync(~0u, (int)__byte_perm(word.x, word.y, (2 * lane + 1) % 8 << 12) < 0);
-}
-
 // Divides a group's sums by its shares and writes its queries.
 __device__ __forceinline__ void finish(
     const Group& group, unsigned* y, float value_step, int first_row, int lane) {
@@ -72,7 +67,7 @@ __device__ __forceinline__ void attend(
   #pragma unroll
   for (int n = 0; n < OF_BLOCK * 8 * CHUNKS / THREADS; ++n) {
     const int i = thread + n * THREADS, row = i / CHUNKS, chunk = i % CHUNKS;
-    const int turned = CHUNKS == 8 ? row % 2 * 4 : 0, group = max(__ldg(order + row / 8), 0);
+    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8, group = max(__ldg(order + row / 8), 0);
     float most;
     const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
     reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
@@ -80,7 +75,7 @@ __device__ __forceinline__ void attend(
   }
   if constexpr (BULK) __syncthreads();
 
-  const uint2* steps_of = reinterpret_cast<const uint2*>(words_of);
+  const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
   #pragma unroll
@@ -92,11 +87,11 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 8 + lane / 4;
-  uint2 words[READ_AHEAD];
+  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 32 + lane;
+  unsigned words[READ_AHEAD];
   #pragma unroll
-  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 8 * i);
-  unsigned heading = heading_of(words[0], lane);
+  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
+  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
@@ -107,27 +102,23 @@ __device__ __forceinline__ void attend(
       // Found anew for each group: a lane's place in the queries would take a register throughout.
       unsigned own_lane = lane;
       asm volatile("" : "+r"(own_lane));
-      const unsigned row = (warp * GROUPS + g) * 8 + own_lane / 4;
-      const unsigned turned = CHUNKS == 8 ? row % 2 * 4 : 0;
+      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
+      const unsigned first = (warp * GROUPS + g) * 8;
+      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
       // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 4; ++c) {
-        unsigned own[4];
-        load_sixteen(own, queries + row * WIDE + ((own_lane % 4 + 4 * c) ^ turned) * 16);
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) q[2 * c + i / 4][i % 4] = own[i / 2];
-      }
-      const float factor = factors[row];
+      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
-        const uint2 word = words[0];
+        const unsigned word = words[0];
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
-        words[READ_AHEAD - 1] = __ldg(steps_of + at + 8 * READ_AHEAD);
+        words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
         attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
-        at += 8;
-        heading = heading_of(words[0], lane);
+        at += 32;
+        heading = __ballot_sync(~0u, words[0] & 0x8000);
       } while (heading << 1 == now + g * OF_PLACE);
     }
     leave(ring, kv, time, lane);

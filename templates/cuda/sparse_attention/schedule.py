@@ -22,7 +22,7 @@ _BANK_ROWS = 8
 
 
 NEVER = 1 << 15
-"""Both halves of every word of a step of no time."""
+"""The word of every lane of a step of no time."""
 
 OF_PLACE = 2 * NEVER
 """In the heading of a step, above its time: a group of the warp, times this."""
@@ -42,7 +42,7 @@ def schedule_specs(tiling: FusedTiling) -> tuple[TensorSpec, ...]:
     return (
         TensorSpec("order", (warps * tiling.config.groups,), "int32"),
         TensorSpec("firsts", (warps,), "int32"),
-        TensorSpec("words", (tiling.steps, 2 * GROUP), "uint32"),
+        TensorSpec("words", (tiling.steps, STEP), "uint32"),
         TensorSpec("kept", (tiling.steps, GROUP), "uint32"),
     )
 
@@ -59,7 +59,7 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
     order = dealt(mask.lengths, tiling)
     by_warp = order.reshape(-1, tiling.config.groups)
     firsts = np.zeros(len(by_warp), np.int64)
-    words = np.zeros((tiling.steps, 2 * GROUP), np.uint32)
+    words = np.zeros((tiling.steps, STEP), np.uint32)
     kept = np.zeros((tiling.steps, GROUP), np.uint32)
     step = 0
     for warp, groups in enumerate(by_warp):
@@ -71,7 +71,7 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
             by_turn = np.argsort(turns, kind="stable")
             words[here], kept[here] = (array[by_turn] for array in arrays)
             step += len(turns)
-        words[step] = NEVER | NEVER << 16
+        words[step] = NEVER
         step += 1
     arrays = [order, firsts, words, kept]
     specs = schedule_specs(tiling)
@@ -90,7 +90,6 @@ def _of_group(
     own = slice(mask.pointers[group], mask.pointers[group + 1])
     columns = mask.indices[own].astype(np.int64)
     chosen, counts = in_steps(columns, tiling, place / groups)
-    chosen = _paired(chosen, columns)
     times = np.repeat(np.arange(len(counts)), counts)
     kept = _kept(mask.values[own], chosen)
     headings = times + PARTLY * (kept != _ALL).any(axis=1) + OF_PLACE * place
@@ -195,32 +194,25 @@ def _by_turns(residue: np.ndarray) -> np.ndarray:
     return np.argsort(_rank(residue) * _BANK_ROWS + residue, kind="stable")
 
 
-def _paired(chosen: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The numbers of columns in steps, those of each eight in an order in which neighbours, of two
-    each, differ in the third bit of their columns, as long as there are such.
-    """
-    eights = np.where(chosen < 0, chosen[:, :1], chosen).reshape(-1, 4, GROUP)
-    upper = np.append(columns, 0)[eights] // 4 % 2
-    rank = np.where(upper, np.cumsum(upper, axis=2), np.cumsum(1 - upper, axis=2))
-    order = np.argsort(2 * rank + upper, axis=2, kind="stable")
-    return np.take_along_axis(chosen.reshape(-1, 4, GROUP), order, axis=2).reshape(-1, STEP)
-
-
 def _words(
     tiling: FusedTiling, columns: np.ndarray, chosen: np.ndarray, headings: np.ndarray
 ) -> np.ndarray:
-    """Of some steps, [steps, 16]: places in the ring, and the heading.
+    """Of some steps, [steps, 32]: rows in the ring that lanes give to ldmatrix, and the heading.
 
-    Keys of a step are X, Y, Z and W, eight each. Two words have the places of one of each, in
-    chunks of 16 bytes, whose low bits also turn a row's chunks. Where there is no key, the first of
-    the step stands. The highest bits of the halves of words are the heading, the lowest first.
+    Keys of a step are X, Y, Z and W, eight each. A lane reads a row of X or Y, then one of Z or W,
+    and of both the first or the second of two chunks. Of a place, in chunks of 16 bytes, the low
+    bits also turn a row's chunks. Where there is no key, the first of the step stands. Bit 15 of
+    the lanes is the heading, one bit each.
     """
     keys = np.append(columns, 0)[np.where(chosen < 0, chosen[:, :1], chosen)]
     units = tiling.row_bytes // 16
     places = keys % (tiling.config.slot * tiling.config.slots) * units + keys % _BANK_ROWS
-    bits = headings[:, None] >> np.arange(STEP) & 1
-    halves = places.reshape(-1, 4, GROUP).transpose(0, 2, 1) | bits.reshape(-1, GROUP, 4) << 15
-    return (halves[:, :, ::2] | halves[:, :, 1::2] << 16).reshape(-1, 2 * GROUP).astype(np.uint32)
+    lane = np.arange(STEP)
+    row = lane // 16 * 8 + lane % 8
+    second_chunk = lane // 8 % 2
+    low, high = places[:, row] ^ second_chunk, places[:, row + 16] ^ second_chunk
+    bits = headings[:, None] >> lane & 1
+    return (low | bits << 15 | high << 16).astype(np.uint32)
 
 
 def _kept(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -41,18 +41,16 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     ring, lane = config.slot * config.slots, np.arange(STEP)
     for groups, step in zip(order.reshape(len(firsts), -1), firsts, strict=True):
         turn_of_step = (-1, -1)
-        while True:
-            halves = np.stack([words[step] & 0xFFFF, words[step] >> 16], axis=1).astype(np.int64)
-            if (halves == NEVER).all():
-                break
-            heading = int((halves.reshape(-1) // NEVER << lane).sum())
+        while not (words[step] == NEVER).all():
+            heading = int(((words[step] >> 15 & 1) << lane).sum())
             time, place = heading % OF_PLACE, heading % PARTLY // OF_PLACE
             assert turn_of_step <= (time, place) and time < tiling.key_blocks
             turn_of_step, group = (time, place), groups[place]
             assert group >= 0
-            # Of each query of eight a key of each of four eights.
-            places = (halves % NEVER).reshape(8, 4).T.reshape(-1)
-            row, turn = np.divmod(places, tiling.row_bytes // 16)
+            places = np.stack([words[step] & 0x7FFF, words[step] >> 16]).reshape(2, 2, 2, 8)
+            # The second eight lanes of each half read the other chunk of the same rows.
+            np.testing.assert_array_equal(places[:, :, 1], places[:, :, 0] ^ 1)
+            row, turn = np.divmod(places[:, :, 0].reshape(-1), tiling.row_bytes // 16)
             assert (turn == row % 8).all()
             # The newest key of this place in the ring that is there at this time.
             last = (time + 1) * config.slot - 1
