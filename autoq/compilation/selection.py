@@ -18,7 +18,7 @@ from autoq.kernel.kernel_store import KernelStore
 from autoq.knowledge.choice import predicted, usable
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.database import Database
-from autoq.records.lookup import lookup
+from autoq.records.lookup import Choice, lookup
 from autoq.runtime.kernel import Kernel
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
@@ -134,6 +134,19 @@ class Chosen:
     lender: str = ""
 
 
+def _faster(own: Choice | None, dense: Choice | None) -> Choice | None:
+    """What is recorded of a workload that knows zeros, or of the one that knows none.
+
+    The latter where there is nothing else, or where it took less time on the same device: kernels
+    that skip zeros may have been measured alone.
+    """
+    if own is None or dense is None:
+        return own or dense
+    mine, other = own.found.record, dense.found.record
+    faster = other.device.name == mine.device.name and other.seconds < mine.seconds
+    return dense if faster else own
+
+
 def choose(
     workload: Workload,
     host: Host,
@@ -143,14 +156,15 @@ def choose(
 ) -> Chosen | None:
     """The best usable record's configuration, else what a model of records expects to be fastest.
 
-    Where there is no record of a workload that knows its weight's zeros, one of the same workload
-    that does not is of use. Without any it is the preferred template's default; None where no
-    template matches. models: of any devices, the preferred ones first.
+    Of a workload that knows its weight's zeros, records of the same workload that does not are of
+    use as well, as `_faster` says. Without any record it is the preferred template's default; None
+    where no template matches. models: of any devices, the preferred ones first.
     """
     target = host.target
     choice = lookup(database, workload, target, templates, host.device)
-    if choice is None and workload.dense != workload:
-        choice = lookup(database, workload.dense, target, templates, host.device)
+    if workload.dense != workload:
+        dense = lookup(database, workload.dense, target, templates, host.device)
+        choice = _faster(choice, dense)
     if choice is not None:
         device = choice.found.record.device.name
         lender = "" if host.device in (None, device) else device

@@ -151,7 +151,8 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "GIVES_REGISTERS": config.gives_registers,
             "PRODUCER_REGISTERS": plan.registers.producer,
             "CONSUMER_REGISTERS": plan.registers.consumer,
-            "UNITS": not work.floating, "ALONE": plan.alone, "AHEAD": config.ahead, "TURNS": config.turns,
+            "UNITS": not work.floating, "ALONE": plan.alone, "AHEAD": config.ahead,
+            "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

@@ -12,12 +12,14 @@ _L2_BYTES_A_CLOCK = 40.0
 _GATHERED_BYTES_A_CLOCK, _COPIED_BYTES_A_CLOCK = 20.0, 43.0
 """That reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
 _SMEM_BYTES_A_CLOCK = 128.0
-_SWIZZLED = 0.95
+_SWIZZLED = 0.85
 """Of the time of gathers, where rows in shared memory begin with lines."""
 _SHARED = 0.9
 """Of the time of weights that come to all blocks of a cluster."""
-_FUSED = 0.7
-"""Of the time that turning takes, where it happens beside the product."""
+_FUSED = 1.2
+"""Of the time that turning takes, where it meets the gathers of the product."""
+_LONE = 1.05
+"""Of a stage where no other warpgroup multiplies while one waits for its fragments."""
 _ITEM_CLOCKS = 1500.0
 _VALUE_CLOCKS = 0.15
 """Of a multiprocessor for each output."""
@@ -46,6 +48,8 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     gathering += tiling.weight_stage_bytes / _COPIED_BYTES_A_CLOCK * shared
     moved = (gathered + read) / _SMEM_BYTES_A_CLOCK
     stage = max(product, fetched / _L2_BYTES_A_CLOCK, moved, gathering)
+    if config.consumers * config.blocks == 1:
+        stage *= _LONE
     hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
     columns = view.n / tiling.tiles
     outputs = config.rows * columns * _VALUE_CLOCKS * hidden

@@ -1,0 +1,67 @@
+"""What compile takes for a layer that knows its weight's zeros: what is recorded as faster."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoq.compilation.selection import choose
+from autoq.devices import Host
+from autoq.records import Database, Device, Record
+from autoq.records.database import SHIPPED
+from autoq.records.lines import Lines
+from autoq.search.knobs import plain_config
+from autoq.templates import TEMPLATES
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import matching
+from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.structure import Structure
+from autoq.templates.target import parse_target
+from autoq.templates.workload import Workload
+
+TARGET = parse_target("cuda:sm_90a")
+CARD = Device("NVIDIA H200", "sm_90a")
+PRUNED = Gemm(256, 512, 256, sparsity=Sparsity("tw", 128, 256, Structure(384, 192, 224)))
+
+
+def _record(workload: Workload, name: str, seconds: float, device: Device = CARD) -> Record:
+    (template,) = (one for one in matching(PRUNED, TARGET) if one.name == name)
+    return Record(
+        workload=workload, template=name, template_version=template.version,
+        config=plain_config(template.default(workload, TARGET)), device=device,
+        time="2026-01-01T00:00:00Z", seconds=seconds, repeats=3,
+    )  # fmt: skip
+
+
+def _chosen(*records: Record) -> str:
+    database = Database([Lines("records.jsonl", records, (), False)])
+    chosen = choose(PRUNED, Host(TARGET, CARD.name), database, TEMPLATES)
+    assert chosen is not None and chosen.source == "records.jsonl"
+    return chosen.template.name
+
+
+@pytest.mark.parametrize(
+    ("tiles", "dense", "expected"),
+    [(2e-6, 1e-6, "gemm_wgmma"), (1e-6, 2e-6, "gemm_tile_wise"), (None, 1e-6, "gemm_wgmma"),
+     (1e-6, None, "gemm_tile_wise")],
+)  # fmt: skip
+def test_the_faster_of_both_records_decides(
+    tiles: float | None, dense: float | None, expected: str
+) -> None:
+    records = [
+        *([_record(PRUNED, "gemm_tile_wise", tiles)] if tiles else []),
+        *([_record(PRUNED.dense, "gemm_wgmma", dense)] if dense else []),
+    ]
+    assert _chosen(*records) == expected
+
+
+def test_times_of_different_devices_are_not_compared() -> None:
+    other = Device("NVIDIA H100 80GB HBM3", "sm_90a")
+    database = Database(
+        [
+            Lines(f"{SHIPPED}h100/a.jsonl", [_record(PRUNED.dense, "gemm_wgmma", 1e-6, other)],
+                  (), False),
+            Lines("mine.jsonl", [_record(PRUNED, "gemm_tile_wise", 2e-6)], (), False),
+        ]
+    )  # fmt: skip
+    chosen = choose(PRUNED, Host(TARGET, CARD.name), database, TEMPLATES)
+    assert chosen is not None and chosen.template.name == "gemm_tile_wise"
