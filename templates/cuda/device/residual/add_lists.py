@@ -56,32 +56,29 @@ template <int WORDS> __device__ __forceinline__ void add_four(
   }
 }
 __device__ __forceinline__ bool any(bool one) { return __any_sync(0xffffffffu, one); }
-// What 32 columns' entries add to all rows of the tile, from `column` on: a lane has a column.
-// next: its first entries. Lists of a warp end together, the shorter ones with zeros.
+// What the columns' entries add to all rows of the tile: a lane has a column. first: their first
+// entries. Lists of a warp end together, the shorter ones with zeros.
 __device__ __forceinline__ void add_columns(
-    const unsigned char* residuals, unsigned pitch, const uint4* entries, const int2& list,
-    uint4 next, int* tile, int column, int lane) {
-  int sums[ROWS] = {};
-  for (int e = 0; any(e < list.y); ++e) {
-    const Four<ROWS / 4> found = gather<ROWS / 4, HELD>(residuals, pitch, next);
-    next = read_four(entries, list, e + 1);
-    add_four(found, sums);
+    const unsigned char* residuals, unsigned pitch, const uint4* entries,
+    const int2 (&lists)[STEPS], const uint4 (&first)[STEPS], int* tile, int lane) {
+  #pragma unroll
+  for (int s = 0; s < STEPS; ++s) {
+    int sums[ROWS] = {};
+    uint4 next = first[s];
+    for (int e = 0; any(e < lists[s].y); ++e) {
+      const Four<ROWS / 4> found = gather<ROWS / 4, HELD>(residuals, pitch, next);
+      next = read_four(entries, lists[s], e + 1);
+      add_four(found, sums);
+    }
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) tile[place(i, 32 * s + lane)] = sums[i];
   }
-  #pragma unroll
-  for (int i = 0; i < ROWS; ++i) tile[place(i, column + lane)] = sums[i];
-}
-// What the first entries of a lane's rows gather.
-__device__ __forceinline__ void first_of_rows(
-    const unsigned char* residuals, const uint4* entries, const int2 (&lists)[TURNS],
-    Four<4> (&found)[TURNS]) {
-  #pragma unroll
-  for (int t = 0; t < TURNS; ++t)
-    found[t] = gather<4, false>(residuals, PIECE, read_four(entries, lists[t], 0));
 }
 // What the rows' entries add: a lane has 16 columns of TURNS rows. found: of their first entries.
-__device__ __forceinline__ void sum_rows(
+__device__ __forceinline__ void add_rows(
     const unsigned char* residuals, const uint4* entries, const int2 (&lists)[TURNS],
-    Four<4> (&found)[TURNS], int (&sums)[TURNS][16]) {
+    Four<4> (&found)[TURNS], bool begun, int* tile, int lane) {
+  int sums[TURNS][16] = {};
   bool more = true;
   for (int e = 0; more; ++e) {
     uint4 next[TURNS];
@@ -98,9 +95,6 @@ __device__ __forceinline__ void sum_rows(
       if (more) found[t] = gather<4, false>(residuals, PIECE, next[t]);
     }
   }
-}
-__device__ __forceinline__ void add_rows(
-    const int (&sums)[TURNS][16], bool begun, int* tile, int lane) {
   #pragma unroll
   for (int i = 0; i < 16; i += 4) {
     int* first = tile + place(lane / LANES, lane % LANES * 16 + i);
@@ -115,7 +109,6 @@ __device__ __forceinline__ void add_rows(
   }
 }
 """
-"""add_columns(...), sum_rows(...) and add_rows(...): what lists add to a warp's tile of ROWS by
-COLS, each sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants
-ROWS, COLS, PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared
-memory."""
+"""add_columns(...) and add_rows(...): what lists add to a warp's tile of ROWS by COLS, each
+sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants ROWS, COLS,
+PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared memory."""

@@ -12,8 +12,6 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.add_lists import ADD_LISTS
-from autoq.templates.cuda.device.residual.hold_panel import HOLD_PANEL
-from autoq.templates.cuda.device.residual.multiply_rows import FOURS, MULTIPLY_ROWS
 from autoq.templates.cuda.device.residual.panel import Panel
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
@@ -27,11 +25,68 @@ _SOURCE = (
     + WRITE_ROW
     + TURN_WORDS
     + TURNED_AT
-    + HOLD_PANEL
     + ADD_LISTS
-    + MULTIPLY_ROWS
     + r"""
-constexpr int ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS, READS = ROWS / AT_ONCE;
+constexpr int THREADS = 32 * WARPS, ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
+constexpr int READS = ROWS / AT_ONCE;
+__device__ __forceinline__ void prefetch(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
+}
+// The panel's residuals, of which each k has ROWS that lie together. All that registers take is
+// asked for at once. Neighbouring lanes store words in another order, and so meet other banks.
+__device__ __forceinline__ void hold_words(
+    const unsigned (&rows)[ROWS], unsigned char* panel, int w) {
+  unsigned turned[4][ROWS / 4];
+  #pragma unroll
+  for (int g = 0; g < ROWS / 4; ++g) {
+    const unsigned four[4] = {rows[4 * g], rows[4 * g + 1], rows[4 * g + 2], rows[4 * g + 3]};
+    unsigned found[4];
+    turn_four(four, found);
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) turned[j][g] = found[j];
+  }
+  const int other = w / (32 / ROWS) % 4;
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    unsigned chosen[ROWS / 4];
+    #pragma unroll
+    for (int g = 0; g < ROWS / 4; ++g) {
+      const unsigned low = other & 1 ? turned[j ^ 1][g] : turned[j][g];
+      const unsigned high = other & 1 ? turned[j ^ 3][g] : turned[j ^ 2][g];
+      chosen[g] = other & 2 ? high : low;
+    }
+    unsigned char* to = panel + (4 * w + (j ^ other)) * ROWS;
+    if constexpr (ROWS == 16)
+      *reinterpret_cast<uint4*>(to) = make_uint4(chosen[0], chosen[1], chosen[2], chosen[3]);
+    else
+      *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
+  }
+}
+__device__ __forceinline__ void hold_panel(
+    const unsigned* residuals, unsigned char* panel, int top, int thread) {
+  constexpr int BATCH = 64 / ROWS;
+  for (int start = thread; start < WORDS_OF_ROW; start += BATCH * THREADS) {
+    unsigned rows[BATCH][ROWS];
+    #pragma unroll
+    for (int i = 0; i < BATCH; ++i) {
+      const int w = min(start + i * THREADS, WORDS_OF_ROW - 1);
+      #pragma unroll
+      for (int r = 0; r < ROWS; ++r)
+        rows[i][r] = __ldg(residuals + (size_t)min(top + r, M - 1) * WORDS_OF_ROW + w);
+    }
+    #pragma unroll
+    for (int i = 0; i < BATCH; ++i)
+      if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
+  }
+}
+// What the block that will follow this one holds, on its way to the L2.
+__device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
+  const int top = block % PANELS * ROWS;
+  for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
+    const size_t word = (size_t)top * WORDS_OF_ROW + at;
+    if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
+  }
+}
 __device__ __forceinline__ void read_lists(
     const int* lists, bool listed, int column, int2 (&found)[STEPS]) {
   #pragma unroll
@@ -39,20 +94,6 @@ __device__ __forceinline__ void read_lists(
     found[s] = make_int2(0, 0);
     if (listed && column + 32 * s < N)
       found[s] = __ldg(reinterpret_cast<const int2*>(lists) + column + 32 * s);
-  }
-}
-// The 8 columns of a tile that a lane gathers, of the first k.
-__device__ __forceinline__ const unsigned char* eight_columns(
-    const unsigned char* residuals, int left, int lane) {
-  return residuals + turned_at(0, min(left + lane / 4 * 8, N - 1) & ~7);
-}
-__device__ __forceinline__ void read_rows(
-    const int* lists, bool listed, int top, int lane, int2 (&found)[TURNS]) {
-  #pragma unroll
-  for (int t = 0; t < TURNS; ++t) {
-    const int row = top + t * BESIDE + lane / LANES;
-    found[t] = make_int2(0, 0);
-    if (listed && row < M) found[t] = __ldg(reinterpret_cast<const int2*>(lists) + row);
   }
 }
 // Whole products, where a side takes part by one: what a lane has of the tile.
@@ -85,32 +126,22 @@ __device__ __forceinline__ void correct(
   const uint4* of_a = static_cast<const uint4*>(entries_of_a);
   const uint4* of_b = static_cast<const uint4*>(entries_of_b);
   int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLS);
-  uint4* staged = reinterpret_cast<uint4*>(shared + PANEL_BYTES + WARPS * ROWS * COLS * 4);
-  unsigned char* row_of = reinterpret_cast<unsigned char*>(staged + FOURS);
   int2 rows_listed[TURNS];
-  if constexpr (!MULTIPLIES) read_rows(rows_of_a, listed_a, top, lane, rows_listed);
-  int fours = FOURS + 1;
-  const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
-  if constexpr (MULTIPLIES) {
-    int2 list = make_int2(0, 0);
-    if (listed_a && lane < ROWS && top + lane < M)
-      list = __ldg(reinterpret_cast<const int2*>(rows_of_a) + top + lane);
-    fours = stage_rows(of_a, list, staged, row_of, warp, lane);
+  #pragma unroll
+  for (int t = 0; t < TURNS; ++t) {
+    const int row = top + t * BESIDE + lane / LANES;
+    rows_listed[t] = make_int2(0, 0);
+    if (listed_a && row < M)
+      rows_listed[t] = __ldg(reinterpret_cast<const int2*>(rows_of_a) + row);
   }
+  const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
   if constexpr (HELD) {
     if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
-  }
-  if constexpr (HELD || MULTIPLIES) __syncthreads();
-  const bool multiplied = MULTIPLIES && fours <= FOURS;
-  if constexpr (HELD) {
+    __syncthreads();
     if (listed_b && block + AHEAD < BLOCKS)
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
   }
-  const unsigned char* eight = eight_columns(others, part * WIDTH + warp * COLS, lane);
-  Gathered gathered[2];
-  if (multiplied && part * WIDTH + warp * COLS < end)
-    gather_first(eight, staged + lane % 4, fours, gathered);
   int2 listed[STEPS];
   read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLS + lane, listed);
   for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
@@ -121,41 +152,17 @@ __device__ __forceinline__ void correct(
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
     Four<4> found[TURNS];
-    if constexpr (!MULTIPLIES) first_of_rows(own, of_a, rows_listed, found);
+    #pragma unroll
+    for (int t = 0; t < TURNS; ++t)
+      found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
+      add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed, first, tile, lane);
+      __syncwarp();
     }
-    // By turns, so that what the rows' entries gather comes while the columns' are added.
-    int product[8][4] = {};
-    #pragma unroll
-    for (int s = 0; s < STEPS; ++s) {
-      if (multiplied)
-        multiply_rows(eight, staged + lane % 4, row_of + lane % 4, s * 2 * FOURS_AT_ONCE, fours,
-                      gathered, product, lane);
-      if (listed_b)
-        add_columns(residuals, HELD ? ROWS : PITCH_A, of_b, listed[s], first[s], tile, 32 * s,
-                    lane);
-    }
-    __syncwarp();
     if (listed_a) {
-      int of_rows[TURNS][16] = {};
-      if (multiplied) {
-        #pragma unroll 1
-        for (int both = STEPS * 2 * FOURS_AT_ONCE; both < fours; both += 2 * FOURS_AT_ONCE)
-          multiply_rows(eight, staged + lane % 4, row_of + lane % 4, both, fours, gathered,
-                        product, lane);
-        take_products(product, of_rows);
-        eight = eight_columns(others, left + WARPS * COLS, lane);
-        if (left + WARPS * COLS < end) gather_first(eight, staged + lane % 4, fours, gathered);
-      } else {
-        if constexpr (MULTIPLIES) {
-          read_rows(rows_of_a, listed_a, top, lane, rows_listed);
-          first_of_rows(own, of_a, rows_listed, found);
-        }
-        sum_rows(own, of_a, rows_listed, found, of_rows);
-      }
-      add_rows(of_rows, listed_b, tile, lane);
+      add_rows(own, of_a, rows_listed, found, listed_b, tile, lane);
       __syncwarp();
     }
     const int first_row = top + lane / ACROSS, column = left + 4 * (lane % ACROSS);
@@ -226,8 +233,7 @@ class Correction:
             "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, **turned_sizes(self.k),
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
-            "MULTIPLIES": panel.multiplies, "FOURS": FOURS, "PANEL_BYTES": panel.held_bytes,
-            "PANELS": panels, "WIDTH": width,
+            "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together,
         }  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
-from autoq.templates.cuda.device.residual.multiply_rows import LISTS_BYTES, PANEL_ROWS
 from autoq.templates.target import Target
 
 TILE_SUMS = 1024
@@ -14,16 +13,13 @@ TILE_SUMS = 1024
 _SHAPES = ((8, 2), (16, 1), (8, 1))
 """Warps of a block and blocks of a multiprocessor, which leave 128 registers to a thread."""
 
-_LEAST_CAPABILITY = 80
-"""Of tensor cores that multiply 16 by 32 bytes."""
-
 
 @dataclass(frozen=True)
 class Panel:
     """Rows of y that a block takes, and how many warps share them.
 
     k: values of a row, filled up; held: whether its residuals are in shared memory; together:
-    blocks of a multiprocessor; multiplies: whether tensor cores take the rows' lists.
+    blocks of a multiprocessor.
     """
 
     rows: int
@@ -31,7 +27,6 @@ class Panel:
     warps: int
     together: int
     held: bool
-    multiplies: bool
 
     @property
     def columns(self) -> int:
@@ -46,13 +41,11 @@ class Panel:
     @property
     def smem_bytes(self) -> int:
         """Shared memory of a block."""
-        lists = LISTS_BYTES if self.multiplies else 0
-        return self.held_bytes + self.warps * TILE_SUMS * 4 + lists
+        return self.held_bytes + self.warps * TILE_SUMS * 4
 
 
 def panel_of(rows: int, k: int, target: Target) -> Panel:
     """The panel of so many rows that fits; one that is not held where none does."""
-    multiplies = rows == PANEL_ROWS and target.compute_capability >= _LEAST_CAPABILITY
-    shapes = [Panel(rows, k, warps, together, True, multiplies) for warps, together in _SHAPES]
+    shapes = [Panel(rows, k, warps, together, True) for warps, together in _SHAPES]
     fits = (one for one in shapes if shared_memory_fits(one.smem_bytes, one.together, target))
-    return next(fits, Panel(rows, k, *_SHAPES[0], False, multiplies))
+    return next(fits, Panel(rows, k, *_SHAPES[0], False))

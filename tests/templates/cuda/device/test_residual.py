@@ -27,15 +27,14 @@ SQUARE = ResidualGemm(150, 140, 72)
 """A twentieth of both sides matters."""
 
 # Where, workload, threshold, crossover, knobs: both sides by lists, by lists that a warp takes in
-# several turns, by lists of rows that have no room in shared memory; both as a whole, and by
-# products of what is kept, of columns that a cluster holds; a as a whole, and b by a product of
-# what is kept, for which lists are too short; everything; nothing. Then 4 bits that mma.sync
-# multiplies two a byte: products of what is kept, everything and no correction.
+# several turns; both as a whole, and by products of what is kept, of columns that a cluster holds;
+# a as a whole, and b by a product of what is kept, for which lists are too short;
+# everything; nothing. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
+# everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"column_parts": 1, "share": 1 / 16}),
     ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"panel_rows": 8, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"panel_rows": 16, "share": 1 / 4}),
-    ("wgmma", ResidualGemm(20, 70, 1900), 0.6, 1.0, {"panel_rows": 16, "share": 1 / 4}),
     ("wgmma", ResidualGemm(20, 70, 1500), 0.8, 0.0, {}),
     ("wgmma", ResidualGemm(20, 70, 1500, 4), 0.8, 1.0, {"share": 1 / 256}),
     ("mma_sync", replace(SQUARE, n=139, k=67, b_order="nk", bias=True), 0.8, 0.048,

@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs, default_knobs
-from autoq.templates.cuda.device.residual.multiply_rows import LISTS_BYTES
 from autoq.templates.cuda.device.residual.panel import TILE_SUMS, panel_of
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
@@ -29,7 +28,6 @@ def test_knobs_hide_nothing_of_a_product(product: type) -> None:
         ("sm_90a", 32768, 16, False),
         ("sm_86", 8192, 8, True),
         ("sm_86", 16384, 16, False),
-        ("sm_75", 1024, 16, True),
     ],
 )
 def test_a_panel_takes_the_rows_that_fit(arch: str, k: int, rows: int, held: bool) -> None:
@@ -38,8 +36,6 @@ def test_a_panel_takes_the_rows_that_fit(arch: str, k: int, rows: int, held: boo
     assert chosen["panel_rows"] == rows
     panel = panel_of(rows, k, target)
     assert panel.held == held
-    assert panel.multiplies == (rows == 16 and arch != "sm_75")
-    lists = LISTS_BYTES if panel.multiplies else 0
-    assert panel.smem_bytes == held * rows * k + 4 * TILE_SUMS * panel.warps + lists
+    assert panel.smem_bytes == held * rows * k + 4 * TILE_SUMS * panel.warps
     assert panel.together * panel.smem_bytes <= target.unit_smem_bytes
     assert panel.together * panel.warps * 32 * 128 <= target.register_file
