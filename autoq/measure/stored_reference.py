@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autoq.cache import read_entry, write_entry
+from autoq.templates.element import element
 from autoq.templates.workload import Arrays, Workload
 from autoq.templates.workload_key import key
 
@@ -28,10 +29,15 @@ def stored_reference(
     kept = read_entry(entry, made_from)
     if kept is not None:
         file = io.BytesIO(kept)
-        return tuple(np.load(file, allow_pickle=False) for _ in workload.outputs)
+        return tuple(_typed(np.load(file, allow_pickle=False), y.dtype) for y in workload.outputs)
     expected = workload.reference_in_threads(activations, constants, threads)
     file = io.BytesIO()
     for array in expected:
         np.save(file, array, allow_pickle=False)
     write_entry(entry, made_from, file.getbuffer())
     return expected
+
+
+def _typed(array: np.ndarray, dtype: str) -> np.ndarray:
+    """An array as it was saved: a file has no name for ml_dtypes, such as bfloat16."""
+    return array.view(element(dtype).dtype) if array.dtype.kind == "V" else array
