@@ -240,8 +240,9 @@ def test_a_job_that_was_not_recorded_fails(run):
 
 
 def test_a_run_ends_where_too_little_is_left_to_gain(run, tmp_path):
-    full = run([(BIG, 1)], trials=192, output="full.jsonl").rows[0]
-    summary = run([(BIG, 1)], trials=192, until_gain=0.02)
+    # Of other seeds some find the best so late that they spend all trials.
+    full = run([(BIG, 1)], trials=192, seed=5, output="full.jsonl").rows[0]
+    summary = run([(BIG, 1)], trials=192, seed=5, until_gain=0.02)
     (row,) = summary.rows
     assert summary.reason == "gain"
     assert 24 < row.trials < 192
