@@ -69,13 +69,6 @@ def _grouped(knobs: Knobs) -> Knobs:
     return others | {"blocks_per_unit": knobs.get("blocks", 0) or None}
 
 
-def _alone(knobs: Knobs) -> Knobs:
-    """Of bytes that are one tile, consumers load where one warp did."""
-    if not knobs["gives_registers"]:
-        raise ValueError("gives_registers")
-    return knobs
-
-
 def _attention(knobs: Knobs) -> Knobs:
     """Powers are kept where scores were; what kept scores is none any more."""
     if knobs["keeps_scores"]:
@@ -87,7 +80,6 @@ def _attention(knobs: Knobs) -> Knobs:
 _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
-    ("attention_wgmma_bytes", 2): _alone,
     ("conv2d_grouped", 2): _grouped,
     ("conv2d_halo", 6): _halo,
     ("conv2d_im2col", 5): _pipeline,

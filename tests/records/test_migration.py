@@ -39,7 +39,6 @@ CASES = [
      PIPELINE_NOW | {"grid": WHOLE_GRID, "tile": BOX}),
     ("attention_wgmma", 1, {"consumers": 1, "keeps_scores": False},
      {"consumers": 1, "keeps_powers": False}),
-    ("attention_wgmma_bytes", 2, {"gives_registers": True}, {"gives_registers": True}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 1, "blocks": 0},
      {"rows": 4, "stages": 1, "blocks_per_unit": None}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},

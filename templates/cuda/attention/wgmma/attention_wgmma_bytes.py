@@ -21,6 +21,6 @@ def matches(workload: object, target: Target) -> bool:
 
 
 TEMPLATE = Template(
-    "attention_wgmma_bytes", 3, matches, space, default, build, pack, packed, preference=10,
+    "attention_wgmma_bytes", 2, matches, space, default, build, pack, packed, preference=10,
     estimate=estimate,
 )  # fmt: skip

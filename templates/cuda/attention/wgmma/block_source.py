@@ -16,8 +16,7 @@ constexpr int FIRST_TURN = 1, FIRST_OWN = FIRST_TURN + CONSUMERS;  // named barr
 
 // What a stage has a barrier for: that it is there, and that all who read it have left it.
 enum { KEYS_THERE, KEYS_LEFT, VALUES_THERE, VALUES_LEFT, TURNED_THERE, TURNED_LEFT, SUMS_THERE };
-// Warps that load, and turn bytes.
-constexpr int HELPERS = ALONE ? 4 * CONSUMERS : GIVES_REGISTERS ? 4 : 1;
+constexpr int HELPERS = GIVES_REGISTERS ? 4 : 1;  // warps that load, and turn bytes
 
 struct Maps { Map q, k, v, y; };
 

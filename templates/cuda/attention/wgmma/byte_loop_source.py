@@ -86,7 +86,6 @@ __device__ __forceinline__ void consume(
     score_step(z, state, block, mask, consumer, {row, 0}, 0, lane);
     raise_online(z, state.top, state.total, rescale, state.factor, state.near);
     state.settle();
-    if constexpr (ALONE) prepare_values(block, 0, threadIdx.x / 32, lane);
     weigh_tile(state, z, block, 0, lane);
   }
 }

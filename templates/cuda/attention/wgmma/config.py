@@ -22,7 +22,7 @@ class WgmmaAttentionConfig:
     cubics: of 16 powers of two, how many are polynomials of ordinary arithmetic, to 1e-4, which is
         less than shares of floats are rounded by; none of bytes.
     gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers
-        to consumers; otherwise one warp loads, or of bytes that are one tile the consumers do.
+        to consumers; otherwise one warp loads.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
@@ -36,6 +36,11 @@ class WgmmaAttentionConfig:
     cubics: int
     gives_registers: bool
     blocks_per_sm: int
+
+    @property
+    def threads(self) -> int:
+        """Of a block: consumers, and the warps that load."""
+        return 128 * self.consumers + (128 if self.gives_registers else 32)
 
     @property
     def rows(self) -> int:

@@ -50,11 +50,11 @@ def registers(plan: WgmmaAttentionPlan) -> int:
 
 def resident(plan: WgmmaAttentionPlan) -> int:
     """Blocks that a multiprocessor holds."""
-    target = plan.target
+    target, config = plan.target, plan.config
     margin = smem_margin(target)
     by_smem = (target.smem_bytes + margin) // (plan.smem_bytes + margin)
-    by_registers = target.register_file // (plan.threads * plan.registers.launch)
-    return max(1, min(by_smem, by_registers, target.unit_threads // plan.threads))
+    by_registers = target.register_file // (config.threads * plan.registers.launch)
+    return max(1, min(by_smem, by_registers, target.unit_threads // config.threads))
 
 
 def tile_clocks(plan: WgmmaAttentionPlan) -> tuple[float, float, float]:

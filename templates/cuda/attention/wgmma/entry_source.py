@@ -7,7 +7,7 @@ __device__ __forceinline__ void attend(
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0), lane = thread % 32;
   const Block block(shared, number);
   const Maps maps = {q_map, k_map, v_map, y_map};
-  if (warp == (ALONE ? 0 : 4 * CONSUMERS) && lane == 0) {
+  if (warp == 4 * CONSUMERS && lane == 0) {
     prefetch_map(q_map);
     prefetch_map(k_map);
     prefetch_map(v_map);
@@ -16,7 +16,7 @@ __device__ __forceinline__ void attend(
   __syncthreads();
   asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  if (!ALONE && warp >= 4 * CONSUMERS) {
+  if (warp >= 4 * CONSUMERS) {
     if constexpr (GIVES_REGISTERS)
       asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
     help(block, maps, HELP warp - 4 * CONSUMERS, lane);
@@ -25,7 +25,6 @@ __device__ __forceinline__ void attend(
   if constexpr (GIVES_REGISTERS)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
   const int consumer = warp / 4, own_warp = warp % 4;
-  if constexpr (ALONE) help(block, maps, HELP warp, lane);
   if (consumer >= block.consumers) return;
   const float* own_mask =
       MASK + block.pair / HEADS * MASK_BATCH + block.pair % HEADS * MASK_HEAD;

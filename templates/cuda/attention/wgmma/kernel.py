@@ -45,7 +45,7 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
     given = len(work.inputs) > 3
     mask_shape, scalars_shape = work.mask_shape, packed[0].shape
     zero_points_shape = () if work.floating else packed[1].shape
-    threads, rows, keys = plan.threads, work.queries, work.keys
+    threads, rows, keys = config.threads, work.queries, work.keys
 
     @T.jit
     def main(
@@ -151,8 +151,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "GIVES_REGISTERS": config.gives_registers,
             "PRODUCER_REGISTERS": plan.registers.producer,
             "CONSUMER_REGISTERS": plan.registers.consumer,
-            "UNITS": not work.floating, "ALONE": plan.alone, "AHEAD": config.ahead,
-            "TURNS": config.turns,
+            "UNITS": not work.floating, "AHEAD": config.ahead, "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

@@ -55,8 +55,6 @@ class WgmmaAttentionPlan:
         )
         self.twice = not workload.floating and self.tiles > 1
         """Whether tiles are gone through twice: a row's sum is known before shares are rounded."""
-        self.alone = not (workload.floating or self.twice or config.gives_registers)
-        """Whether consumers load and turn their tile themselves."""
         self.tile_bytes = config.tile_keys * self.line * self.parts
         self.stage_bytes = 2 * self.tile_bytes
         if not workload.floating:
@@ -64,12 +62,6 @@ class WgmmaAttentionPlan:
         self.barriers_at = config.rows * self.line * self.parts + config.stages * self.stage_bytes
         barriers = _STAGE_BARRIERS[workload.floating]
         self.smem_bytes = self.barriers_at + (1 + barriers * config.stages) * BARRIER_BYTES
-
-    @property
-    def threads(self) -> int:
-        """Of a block: consumers, and the warps that load."""
-        loading = 0 if self.alone else 128 if self.config.gives_registers else 32
-        return 128 * self.config.consumers + loading
 
     def _full_pairs(self) -> int:
         """All, or with small blocks those whose blocks fill multiprocessors round after round."""
@@ -86,7 +78,7 @@ class WgmmaAttentionPlan:
         if config.gives_registers:
             least = _LEAST_PRODUCER[self.workload.floating]
             return register_budget(config.consumers, config.blocks_per_sm, least)
-        warps = ceil_div(self.threads // 32 * config.blocks_per_sm, target.schedulers)
+        warps = ceil_div(config.threads // 32 * config.blocks_per_sm, target.schedulers)
         own = min(target.thread_registers, target.scheduler_lane_registers // warps // 8 * 8)
         return RegisterBudget(own, own, own)
 

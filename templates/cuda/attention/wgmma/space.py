@@ -113,8 +113,7 @@ def _rules(
         """Some blocks are small, and some are not; consumers of neither wait for each other."""
         if not config.small:
             return True
-        alike = config.turns or workload.causal or plan_of(config).alone
-        apart = not alike and config.small < config.consumers
+        apart = not (config.turns or workload.causal) and config.small < config.consumers
         return apart and 0 < plan_of(config).full_pairs < workload.pairs
 
     def there_is_a_next_tile(config: WgmmaAttentionConfig) -> bool:
@@ -126,8 +125,8 @@ def _rules(
         return not config.turns or config.consumers == 2 or (config.consumers > 2 and config.ahead)
 
     def only_bytes_are_kept(config: WgmmaAttentionConfig) -> bool:
-        """Powers are kept where other tiles wait for a row's sum: those of bytes."""
-        return not config.keeps_powers or plan_of(config).twice
+        """Powers are kept where they wait for a row's sum: those of bytes."""
+        return not (config.keeps_powers and workload.floating)
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
         """Consumers of bytes compute one tile after the other, each by itself."""
@@ -148,7 +147,7 @@ def _rules(
 
     def threads_suffice(config: WgmmaAttentionConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
-        return plan_of(config).threads * config.blocks_per_sm <= target.unit_threads
+        return config.threads * config.blocks_per_sm <= target.unit_threads
 
     return [
         rows_within_queries,

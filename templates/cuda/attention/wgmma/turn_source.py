@@ -47,7 +47,7 @@ __device__ __forceinline__ void add_keys(
 }
 
 // What consumers need of a step beside what was loaded, by all helpers.
-__device__ __forceinline__ void prepare_keys(
+__device__ __forceinline__ void prepare_step(
     const Block& block, int step, const int* zero_points, int helper, int lane) {
   const Steps steps = {block.tiles};
   if (steps.needs_keys(step)) {
@@ -59,10 +59,6 @@ __device__ __forceinline__ void prepare_keys(
     leave(block.barrier(SUMS_THERE, stage), lane);
     leave(block.barrier(KEYS_LEFT, stage), lane);
   }
-}
-__device__ __forceinline__ void prepare_values(
-    const Block& block, int step, int helper, int lane) {
-  const Steps steps = {block.tiles};
   if (step >= steps.measuring()) {
     const int tile = steps.tile_of(step), stage = stage_of(tile);
     wait_for(block.barrier(VALUES_THERE, stage), phase_of(tile));
@@ -78,8 +74,7 @@ __device__ __forceinline__ void prepare_values(
     leave(block.barrier(VALUES_LEFT, stage), lane);
   }
 }
-// A step's stages are loaded again as soon as it is prepared. Consumers that are alone turn values
-// when they need them.
+// A step's stages are loaded again as soon as it is prepared.
 __device__ __forceinline__ void help(
     const Block& block, const Maps& maps, const int* zero_points, int helper, int lane) {
   const bool loads = helper == 0 && lane == 0;
@@ -92,8 +87,7 @@ __device__ __forceinline__ void help(
   #pragma unroll 1
   for (int step = 0; step < count; ++step) {
     __syncwarp();
-    prepare_keys(block, step, zero_points, helper, lane);
-    if constexpr (!ALONE) prepare_values(block, step, helper, lane);
+    prepare_step(block, step, zero_points, helper, lane);
     if (loads && step + STAGES < count) load_step(block, maps, step + STAGES);
   }
 }

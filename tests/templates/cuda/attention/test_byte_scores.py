@@ -1,13 +1,11 @@
-"""Scores of bytes between their bounds, and consumers that load their tile, on the emulator."""
+"""Scores of bytes between bounds of every kind, on the emulator."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from attention_workloads import BYTES
-from ptx.kernels import assert_right_emulated, run
+from ptx.kernels import run
 from with_nvcc import needs_nvcc
 
 from autoq.measure.arrays import random_case
@@ -18,7 +16,6 @@ from autoq.templates.cuda.attention import attention_mma_sync
 from autoq.templates.cuda.attention.config import AttentionConfig
 from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
-from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import parse_target
 
@@ -31,22 +28,6 @@ CONFIGS = [
     (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)),
     (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, True, 0, True, 1)),
 ]
-
-
-@needs_nvcc
-@pytest.mark.parametrize("consumers", [1, 2])
-def test_consumers_that_load_their_tile_themselves(consumers: int) -> None:
-    workload = replace(WORKLOAD, queries=130)
-    config = WgmmaAttentionConfig(consumers, 0, 96, 1, False, False, False, 0, False, 1)
-    assert WgmmaAttentionPlan(workload, config, HOPPER).threads == 128 * consumers
-    assert_right_emulated(WGMMA, workload, config, HOPPER)
-
-
-def test_powers_of_one_tile_are_not_kept() -> None:
-    config = WgmmaAttentionConfig(1, 0, 96, 1, False, False, True, 0, False, 1)
-    space = WGMMA.space(WORKLOAD, HOPPER)
-    assert not space.legal(config)
-    assert space.legal(replace(config, keeps_powers=False))
 
 
 @needs_nvcc
