@@ -39,12 +39,12 @@ def jobs_of(
     of least estimated time, and of these the best.
     """
     names = options.templates.split(",") if options.templates else None
-    untuned, *others = [
+    templates = [
         one for one in matching(case.workload, target) if names is None or one.name in names
     ]
-    main = preferred_first([untuned, *others])[0]
     jobs: list[SparseJob] = []
-    for template in (untuned, *others):
+    for template in templates:
+        main = preferred_first(templates)[0]
         space = template.space(case.workload, target)
         configs = [template.default(case.workload, target)]
         if template is main:

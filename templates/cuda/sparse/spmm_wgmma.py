@@ -145,8 +145,8 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
 
 
 def default(workload: Spmm, target: Target) -> LongConfig:
-    """The legal configuration of least estimated time."""
-    legal = space(workload, target).enumerate()
+    """The legal configuration of least estimated time, without clusters: none was the fastest."""
+    legal = (config for config in space(workload, target).enumerate() if config.cluster == 1)
     return min(legal, key=lambda config: estimate(workload, config, target))
 
 
@@ -222,6 +222,14 @@ def packed(workload: Spmm, config: LongConfig) -> tuple[TensorSpec, ...]:
     return long_specs(LongTiling(workload, config))
 
 
+def preference_for(workload: Spmm, target: Target) -> int:
+    """In front, but where values have two digits, of which no time is known."""
+    return _PREFERRED if workload.weight_dtype not in ("int16", "uint16") else _BEHIND
+
+
+_PREFERRED, _BEHIND = 10, -5
+
 TEMPLATE = Template(
-    "spmm_wgmma", 2, matches, space, default, build, pack, packed, estimate=estimate, preference=10
-)
+    "spmm_wgmma", 2, matches, space, default, build, pack, packed, estimate=estimate,
+    preference=_PREFERRED, preference_for=preference_for,
+)  # fmt: skip
