@@ -26,7 +26,12 @@ def draw(data: dict[str, Any], path: Path) -> None:
     columns = min(_COLUMNS, len(spaces))
     rows = math.ceil(len(spaces) / columns)
     figure, axes = pyplot.subplots(
-        rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False, sharex=True
+        rows,
+        columns,
+        figsize=(4.2 * columns, 3.4 * rows),
+        squeeze=False,
+        sharex=True,
+        layout="constrained",
     )
     for panel, space in zip(axes.flat, spaces, strict=False):
         for row in space["strategies"]:
@@ -43,6 +48,5 @@ def draw(data: dict[str, Any], path: Path) -> None:
     axes[0][0].legend(fontsize=7)
     figure.supxlabel("trials")
     figure.supylabel("share of the best recorded speed", fontsize=9)
-    figure.tight_layout()
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
