@@ -55,3 +55,24 @@ def test_bounds_of_scores_and_shares(
     function = template.build(WORKLOAD, config, HOPPER)
     (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
     assert complaints([y], expected, WORKLOAD, HOPPER) is None
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("template", "config"), CONFIGS)
+@pytest.mark.parametrize("low", [-32, -31])
+def test_ties_of_scores_go_to_even_numbers(
+    low: int, template: Template, config: AttentionConfig | WgmmaAttentionConfig
+) -> None:
+    """Half of all scores are ties, which a step of 0.3 makes visible."""
+    (q, k, v), constants = random_case(WORKLOAD, 5)
+    q, k = 119 + q.astype(int) % 5 - 2, 131 + k.astype(int) % 5 - 2
+    arrays = (q.astype(np.uint8), k.astype(np.uint8), v)
+    given = np.array(constants["scalars"])
+    for name, value in (("scale", 0.5), ("scores_low", low), ("scores_step", 0.3)):
+        given[ATTENTION_SCALARS.index(name)] = value
+    constants = {**constants, "scalars": given}
+    expected = WORKLOAD.reference(arrays, constants)
+    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
+    function = template.build(WORKLOAD, config, HOPPER)
+    (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
+    assert complaints([y], expected, WORKLOAD, HOPPER) is None
