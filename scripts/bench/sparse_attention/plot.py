@@ -59,8 +59,8 @@ def _bars(axis: Any, series: Mapping[str, Mapping[str, float]]) -> None:
     ticks = [place + 0.4 - height / 2 for place in range(len(names))]
     axis.set_yticks(ticks, list(map(_shortened, names)), fontsize=7)
     axis.invert_yaxis()
-    axis.set_xlim(right=1.25 * max(max(of.values()) for of in series.values() if of))
-    axis.legend(fontsize=7, loc="center right")
+    axis.set_xlim(right=1.6 * max(max(of.values()) for of in series.values() if of))
+    axis.legend(fontsize=7, loc="upper right")
 
 
 def _shortened(name: str) -> str:
