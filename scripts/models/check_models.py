@@ -268,13 +268,12 @@ def main() -> int:
     options.keep = options.keep or options.folder
     options.keep.mkdir(parents=True, exist_ok=True)
     on_cpu = host.target.kind == "cpu"
-    if not (options.output or on_cpu):
-        raise SystemExit("name the file of a GPU's rows with --output, its device in the name")
     output = options.output or Path(__file__).parents[1] / "results" / "models_cpu.json"
+    if not (options.output or on_cpu):
+        sys.exit("name the file of a GPU's rows with --output, its device in the name")
     known = json.loads(output.read_text())["cases"] if output.exists() else []
     rows = {row["case"]: row for row in known}
     stamp = {"date": datetime.date.today().isoformat(), "commit": commit()}
-    device = cpu_in_words() if on_cpu else str(host.device)
     for plain in sorted(options.folder.glob("*.onnx")):
         if plain.name.endswith(".tapped.onnx"):
             continue
@@ -290,7 +289,7 @@ def main() -> int:
                 continue
             case = Case(plain, form, options.all)
             row = rows[name] = {"case": name, **stamp, **row_of(case, host, options)}
-            write(output, rows, device)
+            write(output, rows, cpu_in_words() if on_cpu else str(host.device))
             said = row.get("message", f"{row.get('worst_steps')} steps at "
                            f"{row.get('worst_segment')}, {row.get('relative_error')}")  # fmt: skip
             print(f"{name}: {row['verdict']}, {said}", flush=True)

@@ -11,7 +11,9 @@ from kernel_runs import emulated_function, run_function_on_gpu
 from ptx.emulate import EmulationFault
 from ptx.kernels import run
 from row_cases import (
+    assert_agrees,
     byte_norm,
+    inputs_of,
     masked_softmax,
     mean,
     most,
@@ -69,26 +71,6 @@ LARGE = {
     "norm of 1023": norm(2, 197, 1023),
     "norm of many rows of 1023": norm(16, 197, 1023, quantised=False),
 }
-
-
-def inputs_of(node: Fusion) -> list[np.ndarray]:
-    rng = np.random.default_rng(5)
-    return [
-        rng.standard_normal(shape, np.float32)
-        if dtype == "float32"
-        else rng.integers(-128, 128, shape).astype(dtype)
-        for shape, dtype in zip(node.input_shapes, node.input_dtypes, strict=True)
-    ]
-
-
-def assert_agrees(got: np.ndarray, expected: np.ndarray) -> None:
-    """float32 within rounding; of bytes one in a thousand may be beside a tie."""
-    if expected.dtype == np.float32:
-        np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6)
-        return
-    apart = np.abs(got.astype(int) - expected.astype(int))
-    assert apart.max() <= 1 and (apart > 0).mean() <= 1e-3
-    assert len(np.unique(expected)) > 2
 
 
 def on_emulator(node, arrays):
