@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -174,15 +174,17 @@ class _Objects:
         back = np.searchsorted(used, positions)
         return _Choices([getattr(choices.values[i], name) for i in used]).of(back)
 
-    # isinstance asks this: a rule that tells kinds of values apart splits the batch by them.
-    @property
-    def __class__(self) -> type[Any]:  # type: ignore[override]
-        choices, positions = self.__dict__["_held"]
-        kinds = [type(choices.values[i]) for i in range(len(choices.values))]
-        places = np.array([kinds.index(kind) for kind in kinds])[positions]
-        if (places == places[0]).all():
-            return kinds[places[0]]
-        raise Diverged(places)
+    if not TYPE_CHECKING:  # to which it is what it is
+
+        @property
+        def __class__(self) -> type[Any]:
+            """isinstance asks this: a rule that tells kinds of values apart splits the batch."""
+            choices, positions = self.__dict__["_held"]
+            kinds = [type(choices.values[i]) for i in range(len(choices.values))]
+            places = np.array([kinds.index(kind) for kind in kinds])[positions]
+            if (places == places[0]).all():
+                return kinds[places[0]]
+            raise Diverged(places)
 
     def __eq__(self, other: object) -> Any:
         choices, positions = self.__dict__["_held"]

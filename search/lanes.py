@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,10 +43,12 @@ class Lanes:
             return first.item()
         raise Diverged(np.unique(self.values, return_inverse=True)[1])
 
-    # isinstance asks this: a rule that tells numbers from texts has its answer for all lanes.
-    @property
-    def __class__(self) -> type[Any]:  # type: ignore[override]
-        return {"b": bool, "i": int, "f": float}[self.values.dtype.kind]
+    if not TYPE_CHECKING:  # to which it is what it is
+
+        @property
+        def __class__(self) -> type[Any]:
+            """isinstance asks this: a rule that tells numbers from texts has one answer."""
+            return {"b": bool, "i": int, "f": float}[self.values.dtype.kind]
 
     def __bool__(self) -> bool:
         truth = self.values.astype(bool)

@@ -40,12 +40,18 @@ ABLATIONS: dict[str, MakeStrategy] = {
 }
 """Ours with one idea left out: for comparisons, not for tuning."""
 
+KNOWING: dict[str, Callable[[SearchSpace[Any], int, Prior], Strategy[Any]]] = {
+    "informed": lambda space, seed, prior: Informed(space, seed, prior=prior),
+}
+"""Those that can begin with what is known of their space beforehand."""
+
 DEFAULT_STRATEGY = "informed"
 
 
 def make_strategy(
     name: str, space: SearchSpace[Any], seed: int, prior: Prior | None = None
 ) -> Strategy[Any]:
-    """A strategy by name; a prior is for those that can begin with one."""
-    make = STRATEGIES[name]
-    return make(space, seed, prior=prior) if make is Informed else make(space, seed)
+    """A strategy by name, which begins with a prior if it can; KeyError for an unknown name."""
+    if prior is not None and name in KNOWING:
+        return KNOWING[name](space, seed, prior)
+    return STRATEGIES[name](space, seed)

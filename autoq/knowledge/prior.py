@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from autoq.knowledge.model import KnowledgeModel
+from autoq.search.strategies.informed import Prior
 from autoq.search.union import UnionSpace
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
-
-Prior = Callable[[np.ndarray], np.ndarray]
 
 
 def prior_of(

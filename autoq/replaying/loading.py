@@ -25,10 +25,12 @@ FOLDER = "spaces"
 class Replayable:
     """A recorded space that can be searched.
 
-    left_out: trials whose template or configuration there is no longer, by reason.
+    union: what `space` has recorded some candidates of, under the same codes. left_out: trials
+    whose template or configuration there is no longer, by reason.
     """
 
     recorded: RecordedWorkload
+    union: UnionSpace
     space: RecordedSpace[Candidate]
     measured: Mapping[Candidate, Trial[Candidate]]
     left_out: Counter[str]
@@ -85,4 +87,4 @@ def prepare(
     if not measured:
         raise RecordError(f"{name}: no trial is of a present template and version")
     union = UnionSpace({one: spaces[one] for one in used})
-    return Replayable(recorded, RecordedSpace(union, measured), measured, left_out)
+    return Replayable(recorded, union, RecordedSpace(union, measured), measured, left_out)

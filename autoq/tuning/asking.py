@@ -15,11 +15,12 @@ from typing import Protocol
 
 from autoq.errors import EnvironmentFault
 from autoq.knowledge.model import KnowledgeModel
-from autoq.knowledge.prior import Prior, prior_of
+from autoq.knowledge.prior import prior_of
 from autoq.measure.job import load_registry
 from autoq.process.child import Child, ChildCrash, Entry
 from autoq.process.pool import ChildPool
 from autoq.search.registry import make_strategy
+from autoq.search.strategies.informed import Prior
 from autoq.search.strategy import Strategy
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace

@@ -17,6 +17,7 @@ import numpy as np
 
 from autoq.knowledge.lessons import Lesson, shape_of
 from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.knowledge.prior import prior_of
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
@@ -28,26 +29,15 @@ from autoq.search.compare import FRACTIONS, Comparison, summarise
 from autoq.search.registry import STRATEGIES, MakeStrategy
 from autoq.search.replay import optimum, replay
 from autoq.search.strategies.informed import Informed, Prior
-from autoq.templates.base import Template
 
 KNOWING = "informed-knowing"
 
 
-def prior_of(model: KnowledgeModel, found: Replayable, templates: Mapping[str, Template]) -> Prior:
-    """What a model predicts of every recorded configuration of a space, by its code."""
-    workload, target = found.recorded.workload, target_of(found.recorded)
-    candidates = list(found.space.enumerate())
-    codes = np.array([found.space.code(one) for one in candidates])
-    logs = np.empty(len(codes))
-    for name in {one.template for one in candidates}:
-        mine = [i for i, one in enumerate(candidates) if one.template == name]
-        space = templates[name].space(workload, target)
-        inner = np.array([space.code(candidates[i].config) for i in mine], dtype=np.int64)
-        features = model.columns.matrix(workload, name, space, inner, target)
-        logs[mine] = model.predict(features)
-    order = np.argsort(codes)
-    codes, logs = codes[order], logs[order]
-    return lambda asked: logs[np.searchsorted(codes, asked)]
+def remembered(prior: Prior, found: Replayable) -> Prior:
+    """A prior of a recorded space's codes that is asked once."""
+    codes = np.sort([found.space.code(one) for one in found.space.enumerate()])
+    known = prior(codes)
+    return lambda asked: known[np.searchsorted(codes, asked)]
 
 
 def rows_of(
@@ -83,8 +73,10 @@ def compared(
         if shape not in models:
             rest = [lesson for lesson in lessons if lesson.shape != shape]
             models[shape] = trained(rest, "", "", versions, "")
-        prior = prior_of(models[shape], one, templates)
-        makers: dict[str, MakeStrategy] = {KNOWING: partial(Informed, prior=prior)}
+        recorded = one.recorded
+        prior = prior_of(models[shape], recorded.workload, one.union, target_of(recorded), versions)
+        knowing = partial(Informed, prior=remembered(prior, one))
+        makers: dict[str, MakeStrategy] = {KNOWING: knowing}
         makers |= {name: STRATEGIES[name] for name in options.strategies.split(",")}
         rows = rows_of(one, makers, options.seeds, options.trials)
         found.append(SpaceComparison(path, one, rows))

@@ -17,24 +17,11 @@ from autoq.knowledge.features import workload_features
 from autoq.knowledge.lessons import lesson
 from autoq.knowledge.model import load_model, parse_model
 from autoq.knowledge.training import gathered, lessons_of, model_of
-from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.database import Database
 from autoq.records.recorded_space import read_space
-from autoq.replaying.loading import shipped_spaces, target_of
+from autoq.replaying.loading import target_of
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
-
-
-@pytest.fixture(scope="module")
-def templates():
-    return load_registry(REGISTRY)
-
-
-@pytest.fixture(scope="module")
-def spaces():
-    """The smallest four of the ablation's spaces."""
-    found = [path for path in shipped_spaces() if "nhwcnc" in path.name]
-    return sorted(found, key=lambda path: path.stat().st_size)[:4]
 
 
 @pytest.fixture(scope="module")

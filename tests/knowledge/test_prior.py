@@ -9,25 +9,12 @@ import pytest
 
 from autoq.knowledge.prior import prior_of
 from autoq.knowledge.training import model_of
-from autoq.measure.job import REGISTRY, load_registry
+from autoq.measure.job import REGISTRY
 from autoq.records.recorded_space import read_space
-from autoq.replaying.loading import prepare, shipped_spaces, target_of
+from autoq.replaying.loading import prepare, target_of
 from autoq.search.registry import make_strategy
 from autoq.search.replay import optimum, replay, trials_to_reach
-from autoq.search.union import UnionSpace
 from autoq.tuning.asking import LocalAsker, Question, SearchSettings
-
-
-@pytest.fixture(scope="module")
-def templates():
-    return load_registry(REGISTRY)
-
-
-@pytest.fixture(scope="module")
-def spaces():
-    """The smallest four of the ablation's spaces, all of one template."""
-    found = [path for path in shipped_spaces() if "nhwcnc" in path.name]
-    return sorted(found, key=lambda path: path.stat().st_size)[:4]
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +27,7 @@ def parts(spaces, templates):
     recorded = read_space(spaces[0])
     found = prepare(recorded, templates)
     target = target_of(recorded)
-    names = ["conv2d_mma_sync"]
-    union = UnionSpace({one: templates[one].space(recorded.workload, target) for one in names})
-    return found, union, target
+    return found, found.union, target
 
 
 def test_a_search_finds_with_a_prior_what_it_seeks_without_for_long(spaces, model, templates):
