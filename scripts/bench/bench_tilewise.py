@@ -61,9 +61,8 @@ def timed(
     if kernel is None:
         return {**row, "failure": candidate.failure}
     whole = bench.load(kernel, candidate.packed)
-    for poison in (0x55, 0xFF):
-        (found,) = whole.run_over(poison)
-    row["failure"] = right(found, case, threads)
+    found = (right(whole.run_over(poison)[0], case, threads) for poison in (0x55, 0xFF))
+    row["failure"] = next((line for line in found if line), None)
     first = [bench.load(replace(kernel, launches=kernel.launches[:1]), candidate.packed)]
     prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
     watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
@@ -84,12 +83,12 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     parts = options.cases.split(",")
-    of_networks = [
-        network
-        for network in NETWORKS
-        if any(part in network for part in (options.networks or "").split(","))
-    ]
-    known = cases() if options.networks is None else network_cases(of_networks)
+    known = cases()
+    if options.networks is not None:
+        named = options.networks.split(",")
+        known = network_cases(
+            network for name, network in NETWORKS.items() if any(part in name for part in named)
+        )
     chosen = [case for case in known if any(part in case.name for part in parts)]
     knobs = [tuple(text.split()) for text in options.knobs or [""]]
     if options.prepare:

@@ -47,8 +47,12 @@ class PrunedCase:
     @property
     def name(self) -> str:
         """What tells it from other cases."""
-        pattern = "2:4" if self.pattern == TWO_OF_FOUR else self.pattern
-        return f"{self.dense.in_dtype} {self.dense} {pattern} {self.sparsity}"
+        return f"{self.dense.in_dtype} {self.dense} {self.pruning}"
+
+    @property
+    def pruning(self) -> str:
+        """The pattern and the share of zeros: "tw-128 0.75"."""
+        return f"{'2:4' if self.two_four else self.pattern} {self.sparsity}"
 
     @property
     def two_four(self) -> bool:
@@ -69,8 +73,10 @@ class PrunedCase:
 
     def workload(self, constants: dict[str, Any]) -> Workload:
         """The product that knows the class of its weight: of float32 there are single values."""
-        of = ELEMENTS if self.dense.in_dtype == "float32" else _CLASSES[self.pattern.kind]
-        if self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
+        of = _CLASSES[self.pattern.kind]
+        if self.dense.in_dtype == "float32":
+            of = ELEMENTS
+        elif self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
             of = VECTORS
         granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
         knowing = self.dense.with_sparsity(Sparsity.of(of, constants["weight"], granularity))

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from cases.pruned_cases import PrunedCase
 from cases.pruned_networks import NETWORKS, network_cases
-from pruned_products.networks_plot import speedups
+from pruned_products.networks_plot import Speedup, speedups
 
-NMT = "NMT, a step of 128 sentences"
+from autoq.pruning.pattern import Pattern
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.sparsity import ELEMENTS, TILE_WISE, VECTORS
+
+NMT = NETWORKS["NMT, a step of 128 sentences"]
 
 
 @pytest.mark.parametrize(
@@ -19,7 +25,7 @@ NMT = "NMT, a step of 128 sentences"
     ],
 )
 def test_networks_have_their_known_sizes(network, layers, multiplications):
-    products = NETWORKS[network]
+    products = NETWORKS[network].products
     assert products.total() == layers
     found = sum(count * m * n * k for (m, n, k), count in products.items())
     assert found == pytest.approx(multiplications, rel=1e-3)
@@ -27,7 +33,7 @@ def test_networks_have_their_known_sizes(network, layers, multiplications):
 
 def test_cases_are_distinct_and_of_both_types():
     cases = network_cases([NMT])
-    assert len({case.name for case in cases}) == len(cases) == 2 * 6 * len(NETWORKS[NMT])
+    assert len({case.name for case in cases}) == len(cases) == 2 * 6 * len(NMT.products)
     assert {case.dense.in_dtype for case in cases} == {"int8", "float16"}
 
 
@@ -41,9 +47,9 @@ def rows(dense: float, pruned: float) -> list[dict]:
 
 def test_times_add_up_over_layers_and_dense_ones_are_chosen_where_faster():
     found = speedups(rows(6.0, 3.0), "int8", NMT)
-    assert len(found) == 12 and set(found.values()) == {2.0}
+    assert len(found) == 6 and set(found.values()) == {Speedup(2.0, 2.0)}
     slower = speedups(rows(6.0, 12.0), "float16", NMT)
-    assert slower["tw-128 0.75"] == 0.5 and slower["tw-128 0.75, chosen"] == 1.0
+    assert slower["tw-128 0.75"] == Speedup(0.5, 1.0)
 
 
 def test_the_fastest_right_row_counts():
@@ -52,11 +58,11 @@ def test_the_fastest_right_row_counts():
         {"case": case, "template": "t", "us": 1.0, "failure": "wrong"},
         {"case": case, "template": "t", "us": 2.0},
     ]
-    count = next(iter(NETWORKS[NMT].values()))
-    total = NETWORKS[NMT].total()
+    count = next(iter(NMT.products.values()))
+    total = NMT.products.total()
     found = speedups([*rows(6.0, 3.0), *more], "int8", NMT)
     expected = 6.0 * total / (3.0 * (total - count) + 2.0 * count)
-    assert found["tw-128 0.5"] == pytest.approx(expected)
+    assert found["tw-128 0.5"].alone == pytest.approx(expected)
 
 
 def test_patterns_with_a_layer_that_was_not_measured_are_left_out():
@@ -64,3 +70,17 @@ def test_patterns_with_a_layer_that_was_not_measured_are_left_out():
     left = [row for row in rows(6.0, 3.0) if row["case"] != missing]
     assert "tw-128 0.5" not in speedups(left, "int8", NMT)
     assert "tw-128 0.75" in speedups(left, "int8", NMT)
+
+
+@pytest.mark.parametrize(
+    "dtype, pattern, kind",
+    [
+        ("int8", Pattern.make("bw", 16), VECTORS),
+        ("int8", Pattern.make("bw", 64), TILE_WISE),
+        ("int8", Pattern.make("tvw", 64), TILE_WISE),
+        ("float32", Pattern.make("bw", 16), ELEMENTS),
+    ],
+)
+def test_a_case_knows_the_class_of_its_zeros(dtype, pattern, kind):
+    case = PrunedCase(Gemm(32, 128, 128, dtype, dtype, Epilogue(dtype)), 0.75, pattern)
+    assert case.workload(case.arrays()[1]).sparsity.pattern == kind

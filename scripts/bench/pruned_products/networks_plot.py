@@ -10,18 +10,26 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from cases.pruned_cases import PrunedCase
-from cases.pruned_networks import NETWORKS, patterns
-
-from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.operators.gemm import Gemm
+from cases.pruned_networks import DTYPES, NETWORKS, Network
 
 DENSE = "cublaslt"
-_KINDS = {"int8": Gemm, "float16": lambda m, n, k: FloatGemm(m, n, k, weight_dtype="float16")}
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """How many times as fast as dense ones a network's layers are together.
+
+    alone: pruned as they are; chosen: by the dense kernel where that is faster, as compiled.
+    """
+
+    alone: float
+    chosen: float
 
 
 def fastest(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
@@ -34,27 +42,24 @@ def fastest(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     return found
 
 
-def speedups(rows: Sequence[Mapping[str, Any]], dtype: str, network: str) -> dict[str, float]:
-    """Of each pattern how many times as fast a network's layers are as dense ones, together.
-
-    "chosen" behind a pattern takes the dense product where that is faster, as `compile` does.
-    Patterns of which a layer was not measured are left out.
-    """
-    times, made, found = fastest(rows), _KINDS[dtype], {}
-    for pattern, sparsity in patterns(network):
-        layers = [
-            (PrunedCase(made(*extents), sparsity, pattern).name, count)
-            for extents, count in NETWORKS[network].items()
+def speedups(rows: Sequence[Mapping[str, Any]], dtype: str, network: Network) -> dict[str, Speedup]:
+    """By pruning; those of which a layer was not measured are left out."""
+    times, found = fastest(rows), {}
+    for pattern, sparsity in network.prunings:
+        cases = {
+            PrunedCase(DTYPES[dtype](*product), sparsity, pattern): count
+            for product, count in network.products.items()
+        }
+        known = [
+            (count, times.get((case.name, DENSE)), times.get((case.name, "autoq")))
+            for case, count in cases.items()
         ]
-        if any((name, who) not in times for name, _ in layers for who in (DENSE, "autoq")):
-            continue
-        dense, pruned, chosen = (
-            sum(count * pick(times[name, DENSE], times[name, "autoq"]) for name, count in layers)
-            for pick in (lambda dense, _: dense, lambda _, pruned: pruned, min)
-        )
-        text = layers[0][0].split(maxsplit=2 + (dtype == "float16"))[-1]
-        found[text] = dense / pruned
-        found[f"{text}, chosen"] = dense / chosen
+        measured = [(n, dense, own) for n, dense, own in known if dense and own]
+        if len(measured) == len(known):
+            dense = sum(n * dense for n, dense, _ in measured)
+            alone = sum(n * own for n, _, own in measured)
+            chosen = sum(n * min(dense, own) for n, dense, own in measured)
+            found[next(iter(cases)).pruning] = Speedup(dense / alone, dense / chosen)
     return found
 
 
@@ -65,21 +70,19 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(len(_KINDS), 1, figsize=(14, 9), layout="constrained")
-    for axis, dtype in zip(axes, _KINDS, strict=True):
-        by_network = {name: speedups(result["rows"], dtype, name) for name in NETWORKS}
+    figure, axes = pyplot.subplots(len(DTYPES), 1, figsize=(14, 9), layout="constrained")
+    for axis, dtype in zip(axes, DTYPES, strict=True):
         ticks, labels, start = [], [], 0.0
-        for name, found in by_network.items():
-            bars = [text for text in found if not text.endswith(", chosen")]
-            for place, text in enumerate(bars):
-                at = start + place
-                axis.bar(at, found[f"{text}, chosen"], color="lightgrey")
-                axis.bar(at, found[text], width=0.5, color="tab:green")
-                axis.text(at, 0.02, text, rotation=90, ha="center", va="bottom", fontsize=7)
-            if bars:
-                ticks.append(start + (len(bars) - 1) / 2)
+        for name, network in NETWORKS.items():
+            found = speedups(result["rows"], dtype, network)
+            for at, (pruning, speedup) in enumerate(found.items(), int(start)):
+                axis.bar(at, speedup.chosen, color="lightgrey")
+                axis.bar(at, speedup.alone, width=0.5, color="tab:green")
+                axis.text(at, 0.02, pruning, rotation=90, ha="center", va="bottom", fontsize=7)
+            if found:
+                ticks.append(start + (len(found) - 1) / 2)
                 labels.append(name)
-                start += len(bars) + 1
+                start += len(found) + 1
         axis.axhline(1.0, color="black", linestyle="--")
         axis.set_xticks(ticks, labels)
         axis.set_ylabel("times as fast as dense products of cuBLASLt")
