@@ -1,7 +1,20 @@
-"""Pairs of 16-bit floats in a word, in CUDA: made of two floats, masked, added and multiplied."""
+"""Pairs of 16-bit floats in a word, in CUDA: made of floats, parted, masked, and computed with."""
 
 from __future__ import annotations
 
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+
+_HALF = {
+    "float16": """float v;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, PART; }" : "=f"(v) : "r"(word));
+  return v;""",
+    "bfloat16": "return __uint_as_float(WORD);",
+}
+_OF_PAIR = r"""
+__device__ __forceinline__ float of_pair_@(unsigned word) {
+  BODY
+}
+"""
 # sm_75 rounds them one by one.
 _PAIR = r"""
 __device__ __forceinline__ unsigned pair_@(float low, float high) {
@@ -61,6 +74,13 @@ __device__ __forceinline__ unsigned masked_@(unsigned word, unsigned mask, unsig
 def pair_source(dtype: str) -> str:
     """Source of `pair_@`(low, high) for float16, or for bfloat16, which sm_75 does not have."""
     return _PAIR.replace("TYPE", "f16x2" if dtype == "float16" else "bf16x2")
+
+
+def of_pair(dtype: str, upper: int) -> DeviceFunction:
+    """of_pair(word): the lower or the upper of two 16-bit floats as float32."""
+    part, word = ("h", "word & 0xffff0000u") if upper else ("l", "word << 16")
+    body = _HALF[dtype].replace("PART", part).replace("WORD", word)
+    return device_function("of_pair", _OF_PAIR.replace("BODY", body))
 
 
 def arithmetic(half: bool, fused: bool) -> str:

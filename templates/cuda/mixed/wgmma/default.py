@@ -22,11 +22,16 @@ _FEW_ROWS = 32
 
 
 def default(
-    workload: FloatGemm, target: Target, moved: int | None = None, own: Sequence[Rule] = ()
+    workload: FloatGemm,
+    target: Target,
+    moved: int | None = None,
+    own: Sequence[Rule] = (),
+    turns: bool = True,
 ) -> MixedConfig:
     """The configuration of least estimated time, of the most stages that fit.
 
-    moved: bytes through memory, the workload's own by default; own: an operator's further rules.
+    moved: bytes through memory, the workload's own by default; own: an operator's further rules;
+    turns: whether consumers may take turns, of which products of floats have been timed.
     Raises ConfigError where nothing is legal.
     """
     legal = space(workload, target, moved, own)
@@ -34,10 +39,9 @@ def default(
     three = ((3, 1),) if workload.quantised else ()  # of floats no more than three stages fit
     teams = ((2, 1), *three, (1, 1), (2, 2), (4, 4))
     together = itertools.product((False,), WIDTHS, teams, (1, 2), (1, 2), (1, 2))
-    # Blocks of a cluster would wait for each other's turns; of products alone turns were timed.
+    # Blocks of a cluster would wait for each other's turns.
     in_turn = itertools.product((True,), WIDTHS, ((2, 1),), (1, 2), (1,), (1,))
-    searched = workload.quantised or moved is not None
-    choices = itertools.chain(together, () if searched else in_turn)
+    choices = itertools.chain(together, in_turn if turns and not workload.quantised else ())
     for turns, block_m, team, rows, steps, cluster in choices:
         for stages in (12, 8, 6, 5, 4, 3):
             config = MixedConfig(

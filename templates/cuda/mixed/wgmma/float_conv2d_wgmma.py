@@ -80,7 +80,9 @@ def space(workload: FloatConv2d, target: Target) -> Space[MixedConfig]:
 
 def default(workload: FloatConv2d, target: Target) -> MixedConfig:
     """The configuration of the product with the least estimated time."""
-    return default_product(_product(workload), target, workload.bytes, _rules(workload))
+    return default_product(
+        _product(workload), target, workload.bytes, _rules(workload), turns=False
+    )
 
 
 def estimate(workload: FloatConv2d, config: MixedConfig, target: Target) -> float:

@@ -26,7 +26,7 @@ from autoq.templates.cuda.device.memory.ring import (
     RingPosition,
     fence_barriers,
 )
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
+from autoq.templates.cuda.device.memory.tma import prefetch_map
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.mixed.finish import Finishing
 from autoq.templates.cuda.mixed.place import ProductPlace
@@ -44,8 +44,10 @@ from autoq.templates.cuda.mixed.wgmma.groups import main_loop_of_groups
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.producer import produce
 from autoq.templates.cuda.mixed.wgmma.residuals import Residuals
+from autoq.templates.cuda.mixed.wgmma.result_map import result_map
 from autoq.templates.cuda.mixed.wgmma.store import TileResults, TileStore
-from autoq.templates.cuda.mixed.wgmma.teams import ConsumerTurn, TeamStart, initialise_turns
+from autoq.templates.cuda.mixed.wgmma.teams import TeamStart
+from autoq.templates.cuda.mixed.wgmma.turns import ConsumerTurn, initialise_turns
 from autoq.templates.program import Workspace
 
 
@@ -77,7 +79,6 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         if arrived_ptr is not None:
             arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "float32", align=16)
-        y = T.match_buffer(y_ptr, plan.rows.y_shape, work.out_dtype, align=16)
         inputs = T.meta_var(
             result_inputs(work, plan.rows.y_shape, finishing.value, x_scale_ptr, None)
         )
@@ -86,35 +87,10 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             plan.rows.encode, x_map, work.in_dtype, plan.rows.rank, x.data,
             *plan.rows.map(config, plan.step_k),
         )  # fmt: skip
-        y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-        T.call_packed(ENCODE_TILED, y_map, work.out_dtype, plan.y_rank, y.data, *plan.staging.map())
-        if second_ptr is not None:
-            second = T.match_buffer(second_ptr, plan.rows.y_shape, work.out_dtype, align=16)
-            second_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(
-                ENCODE_TILED, second_map, work.out_dtype, plan.y_rank, second.data,
-                *plan.staging.map(),
-            )  # fmt: skip
-        else:
-            second_map = T.meta_var(y_map)
-        if third_ptr is not None:
-            third = T.match_buffer(third_ptr, plan.rows.y_shape, work.out_dtype, align=16)
-            third_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(
-                ENCODE_TILED, third_map, work.out_dtype, plan.y_rank, third.data,
-                *plan.staging.map(),
-            )  # fmt: skip
-        else:
-            third_map = T.meta_var(y_map)
-        if residual_ptr is not None:
-            residual = T.match_buffer(residual_ptr, plan.rows.y_shape, work.out_dtype, align=16)
-            residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(
-                ENCODE_TILED, residual_map, work.out_dtype, plan.y_rank, residual.data,
-                *plan.staging.map(),
-            )  # fmt: skip
-        else:
-            residual_map = T.meta_var(y_map)
+        y_map = T.meta_var(result_map(plan, y_ptr, "y"))
+        second_map = T.meta_var(result_map(plan, second_ptr, "second", y_map))
+        third_map = T.meta_var(result_map(plan, third_ptr, "third", y_map))
+        residual_map = T.meta_var(result_map(plan, residual_ptr, "residual", y_map))
         y_maps = T.meta_var([y_map, second_map, third_map][: plan.ys])
 
         T.device_entry()
@@ -237,6 +213,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             walk = T.meta_var(walk_of(plan, grid, team + taker, config.teams * config.turn_takers))
             walk.start(cta)
             turn_of.start()
+            residuals.start()
             wait_for_predecessors()
             while walk.more:
                 m, n = plan.tile(walk.tile, rank)

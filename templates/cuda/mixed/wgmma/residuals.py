@@ -23,17 +23,6 @@ __device__ __forceinline__ void read_matrices_@(unsigned* to, const void* from) 
                : OUTPUTS : "r"(at) : "memory");
 }
 """
-_HALF = {
-    "float16": """float v;
-  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, PART; }" : "=f"(v) : "r"(word));
-  return v;""",
-    "bfloat16": "return __uint_as_float(WORD);",
-}
-_VALUE = r"""
-__device__ __forceinline__ float of_pair_@(unsigned word) {
-  BODY
-}
-"""
 
 
 def barrier_bytes(storers: int) -> int:
@@ -55,25 +44,19 @@ def read_matrices(count: int, turned: bool) -> DeviceFunction:
     return device_function("read_matrices", source)
 
 
-def of_pair(dtype: str, upper: int) -> DeviceFunction:
-    """of_pair(word): the lower or the upper of two 16-bit floats as float32."""
-    part, word = ("h", "word & 0xffff0000u") if upper else ("l", "word << 16")
-    body = _HALF[dtype].replace("PART", part).replace("WORD", word)
-    return device_function("of_pair", _VALUE.replace("BODY", body))
-
-
 @T.meta_class
 class Residuals:
     """How the slices of a residual come to a consumer's staging buffers.
 
     shared: the block's memory as bytes; barriers: those of the block; source: the map of the
-    residual, whose boxes are those of y. A `turn` counts slices modulo 4: the buffer, and the phase
-    of its barrier.
+    residual, whose boxes are those of y. phase: of the barrier of the buffer that comes next.
     """
 
     def __init__(self, plan, shared, barriers, source):
         self.plan, self.smem = plan, shared
         self.barriers, self.source = barriers, source
+        if plan.workload.residual:
+            self.phase = T.local_scalar("int32")
 
     def arrived(self, own, buffer):
         """Pointer to the barrier that completes when a slice is in a consumer's buffer."""
@@ -90,19 +73,25 @@ class Residuals:
                 )
 
     @T.inline
-    def wait(self, own, turn):
-        """A consumer: until the slice of a turn has arrived."""
-        T.cuda.mbarrier_wait(self.arrived(own, turn % BUFFERS), turn // BUFFERS)
+    def start(self):
+        """A consumer, before its first tile."""
+        if self.plan.workload.residual:
+            self.phase = 0
 
     @T.inline
-    def fetch(self, of, item, turn):
+    def wait(self, own, buffer):
+        """A consumer: until the slice that comes next has arrived in its buffer."""
+        T.cuda.mbarrier_wait(self.arrived(own, buffer), self.phase)
+        self.phase = self.phase ^ buffer  # both buffers have had a slice of the phase
+
+    @T.inline
+    def fetch(self, of, item, buffer):
         """One thread of a consumer: ask for a slice, `item` counted through the tile's row blocks.
 
-        turn: one whose buffer is the slice's, and which has been stored.
+        buffer: the slice's, from which all is stored.
         """
         block = T.meta_var(item // of.plan.staging.slices)
         slice_ = T.meta_var(item % of.plan.staging.slices)
-        buffer = T.meta_var(turn % BUFFERS)
         full = T.meta_var(self.arrived(of.thread.own, buffer))
         T.ptx.mbarrier.arrive.expect_tx.shared.b64(full, T.uint32(of.plan.staging.bytes))
         for box in T.unroll(of.plan.staging.boxes):
@@ -117,18 +106,21 @@ class Residuals:
             )  # fmt: skip
 
     @T.inline
-    def begin(self, of, turn):
-        """A consumer: ask for the first slices of a tile, once its buffers have been stored."""
+    def begin(self, of, buffer):
+        """A consumer: ask for the first slices of a tile, once its buffers have been stored.
+
+        buffer: of the first one.
+        """
         if self.plan.workload.residual:  # noqa: SIM102
             if of.thread.first:
                 T.ptx.cp.async_.bulk.wait_group.read(0)
                 for item in T.unroll(min(BUFFERS, of.items)):
-                    self.fetch(of, item, turn + item)
+                    self.fetch(of, item, buffer if item == 0 else 1 - buffer)
 
     @T.inline
-    def go_on(self, of, item, turn):
-        """One thread, when it has stored a slice: ask for the one behind the next."""
+    def go_on(self, of, item, buffer):
+        """One thread, when it has stored a slice of a buffer: ask for the one behind the next."""
         if self.plan.workload.residual:  # noqa: SIM102
             if item + BUFFERS < of.items:
                 T.ptx.cp.async_.bulk.wait_group.read(0)
-                self.fetch(of, item + BUFFERS, turn)
+                self.fetch(of, item + BUFFERS, buffer)

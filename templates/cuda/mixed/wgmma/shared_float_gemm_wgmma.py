@@ -37,7 +37,7 @@ def space(workload: SharedFloatGemm, target: Target) -> Space[MixedConfig]:
 
 def default(workload: SharedFloatGemm, target: Target) -> MixedConfig:
     """The configuration of the batch with the least estimated time."""
-    return default_product(workload.batched, target, workload.bytes)
+    return default_product(workload.batched, target, workload.bytes, turns=False)
 
 
 def estimate(workload: SharedFloatGemm, config: MixedConfig, target: Target) -> float:

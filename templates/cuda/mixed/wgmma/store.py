@@ -5,7 +5,8 @@ from __future__ import annotations
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.memory.tma import store_tiled
-from autoq.templates.cuda.mixed.wgmma.residuals import BUFFERS, of_pair, read_matrices
+from autoq.templates.cuda.mixed.pair import of_pair
+from autoq.templates.cuda.mixed.wgmma.residuals import read_matrices
 
 
 @T.meta_class
@@ -40,7 +41,7 @@ class TileStore:
     finishing: the epilogue's functions; shared: the block's memory, as bytes and as float32;
     y_maps: the tensor map of y, or of the y of each product; inputs: of results; residuals: on
     their way; scales: a thread's scales and biases, as `load_rows` fills them; packed: four words
-    of results; turn: which of the two buffers comes next, and with a residual which phase of it.
+    of results; turn: which of the two buffers comes next.
     """
 
     def __init__(self, finishing, shared, y_maps, inputs, residuals, scales, packed, turn):
@@ -168,11 +169,8 @@ class TileStore:
                     if of.thread.first:
                         T.ptx.cp.async_.bulk.wait_group.read(1)
                     T.cuda.warpgroup_sync(2 + of.thread.own)
-                buffer = T.meta_var(
-                    self.turn[0] % BUFFERS if of.plan.workload.residual else self.turn[0]
-                )
                 offset = T.meta_var(
-                    of.plan.store_at(of.thread.own) + buffer * of.plan.staging.bytes
+                    of.plan.store_at(of.thread.own) + self.turn[0] * of.plan.staging.bytes
                 )
                 self.stage_slice(of, offset, block, slice_)
                 T.ptx.fence.proxy.async_.shared__cta()
@@ -182,10 +180,7 @@ class TileStore:
                         self.store_box(of, offset, box, block, slice_)
                     T.ptx.cp.async_.bulk.commit_group()
                     self.residuals.go_on(of, item, self.turn[0])
-                if of.plan.workload.residual:
-                    self.turn[0] = (self.turn[0] + 1) % (2 * BUFFERS)
-                else:
-                    self.turn[0] = 1 - self.turn[0]
+                self.turn[0] = 1 - self.turn[0]
 
     @T.inline
     def store_box(self, of, offset, box, block, slice_):
