@@ -8,9 +8,20 @@ take finished rows of outputs, which consumers leave in shared memory, to their 
 
 from __future__ import annotations
 
-TURNED = r"""
+SHARED = r"""
 constexpr int CHUNKS = ACROSS, DOWN = (PITCH + 127) / 128, COUNTS = 2;
+// Where consumers leave the rows that they have finished, and where these go.
+struct Outputs {
+  unsigned* rows;
+  const void* places;
+  OUT* y;
+  unsigned full, empty;
+  int phase;
+};
+"""
+"""What blocks have with helpers and without."""
 
+TURNED = r"""
 // Of those who gather: how many of the first 128 bytes of k are known to be turned.
 struct Turned {
   const int* counts;
@@ -100,14 +111,7 @@ __device__ __forceinline__ void store_item(
     store_bytes(first + r * ROW_WORDS, rows + r * ROW_PITCH, own);
 }
 
-// Outputs are handed over by barriers: consumers fill the rows, helpers empty them.
-struct Outputs {
-  unsigned* rows;
-  const void* places;
-  OUT* y;
-  unsigned full, empty;
-  int phase;
-};
+// Rows are handed over by barriers: consumers fill them, helpers empty them.
 __device__ __forceinline__ void finish_item(
     const SUM (&sums)[ALL], Outputs& to, const int* terms, const Constants& from, const int4& tile,
     int first_row, int own_row, int lane) {
@@ -147,10 +151,9 @@ __device__ __forceinline__ void help(
     for (int i = lane; i < COUNTS + CHUNKS; i += 32) progress[i] = 0;
 }
 """
-"""Outputs, finish_item and help; they need `turn.TURN_UNITS` and `words_source.WORDS`."""
+"""finish_item and help; they need `turn.TURN_UNITS` and `words_source.WORDS`."""
 
 THERE = r"""
-constexpr int CHUNKS = ACROSS, DOWN = (PITCH + 127) / 128, COUNTS = 2;
 struct Turned {
   __device__ __forceinline__ Turned(const int*) {}
   __device__ __forceinline__ void await(int, int, int) {}
@@ -159,13 +162,6 @@ struct Turned {
 """x is turned before the kernel starts."""
 
 ALONE = r"""
-struct Outputs {
-  unsigned* rows;
-  const void* places;
-  OUT* y;
-  unsigned full, empty;
-  int phase;
-};
 __device__ __forceinline__ void finish_item(
     const SUM (&sums)[ALL], Outputs& to, const int* terms, const Constants& from, const int4& tile,
     int first_row, int own_row, int lane) {

@@ -17,7 +17,7 @@ from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.tile_wise.config import HELPING, WARPGROUP, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
-from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, HELP, THERE, TURNED
+from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, HELP, SHARED, THERE, TURNED
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
@@ -65,7 +65,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     finish = finish.replace("ROW_SCALE;", row_scale + ";")
     turned = TURNED if config.fused else THERE
     own = TURN_UNITS + HELP if config.helped else ALONE
-    source = _BITS_OF + assembly + RING + turned + GATHER + finish + own + MULTIPLY
+    source = _BITS_OF + assembly + RING + SHARED + turned + GATHER + finish + own + MULTIPLY
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
