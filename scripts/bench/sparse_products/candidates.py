@@ -42,9 +42,9 @@ def jobs_of(
     templates = [
         one for one in matching(case.workload, target) if names is None or one.name in names
     ]
+    main, *_ = preferred_first(templates)
     jobs: list[SparseJob] = []
     for template in templates:
-        main = preferred_first(templates)[0]
         space = template.space(case.workload, target)
         configs = [template.default(case.workload, target)]
         if template is main:
@@ -52,7 +52,7 @@ def jobs_of(
         if options.each:
             configs += best_of_each(template, case, target, options)
         if options.ablation:
-            configs += ablated(space, configs[0]) if template is main else steps_of(configs[0])
+            configs += ablated(space, configs[0]) if template is main else ways_of(configs[0])
         jobs += [SparseJob(number, template.name, config) for config in configs]
     return list(dict.fromkeys(jobs))
 
@@ -68,7 +68,7 @@ def chosen_of(space: Space[Any], first: Any, options: argparse.Namespace) -> lis
     return [*(config for config in named if config in space), *drawn]
 
 
-def steps_of(config: Any) -> list[Any]:
+def ways_of(config: Any) -> list[Any]:
     """Magicube's way without and with each of its knobs; nothing of other templates."""
     if not isinstance(config, OnlineConfig):
         return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytest
 from attention_workloads import BYTES
@@ -18,6 +20,7 @@ from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Constants
 
 HOPPER = parse_target("cuda:sm_90a")
 WORKLOAD = Attention(1, 2, 20, 70, 32, **BYTES, quantised_scores=True)
@@ -28,6 +31,28 @@ CONFIGS = [
     (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)),
     (WGMMA, WgmmaAttentionConfig(1, 0, 64, 2, False, False, True, 0, True, 1)),
 ]
+
+
+def changed(constants: Constants, scalars: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Scalars of a case with some by name as they are given."""
+    found = np.array(constants["scalars"])
+    for name, value in scalars.items():
+        found[ATTENTION_SCALARS.index(name)] = value
+    return {"scalars": found}
+
+
+def assert_right(
+    arrays: Sequence[np.ndarray],
+    constants: Constants,
+    template: Template,
+    config: AttentionConfig | WgmmaAttentionConfig,
+) -> None:
+    """Every output element is, on the emulator."""
+    expected = WORKLOAD.reference(arrays, constants)
+    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
+    function = template.build(WORKLOAD, config, HOPPER)
+    (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
+    assert complaints([y], expected, WORKLOAD, HOPPER) is None
 
 
 @needs_nvcc
@@ -46,15 +71,7 @@ def test_bounds_of_scores_and_shares(
 ) -> None:
     """Even and odd ones, scores too far apart for any to be the base, and shares that are cut."""
     arrays, constants = random_case(WORKLOAD, 4)
-    given = np.array(constants["scalars"])
-    for name, value in scalars.items():
-        given[ATTENTION_SCALARS.index(name)] = value
-    constants = {**constants, "scalars": given}
-    expected = WORKLOAD.reference(arrays, constants)
-    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
-    function = template.build(WORKLOAD, config, HOPPER)
-    (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
-    assert complaints([y], expected, WORKLOAD, HOPPER) is None
+    assert_right(arrays, {**constants, **changed(constants, scalars)}, template, config)
 
 
 @needs_nvcc
@@ -67,12 +84,5 @@ def test_ties_of_scores_go_to_even_numbers(
     (q, k, v), constants = random_case(WORKLOAD, 5)
     q, k = 119 + q.astype(int) % 5 - 2, 131 + k.astype(int) % 5 - 2
     arrays = (q.astype(np.uint8), k.astype(np.uint8), v)
-    given = np.array(constants["scalars"])
-    for name, value in (("scale", 0.5), ("scores_low", low), ("scores_step", 0.3)):
-        given[ATTENTION_SCALARS.index(name)] = value
-    constants = {**constants, "scalars": given}
-    expected = WORKLOAD.reference(arrays, constants)
-    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
-    function = template.build(WORKLOAD, config, HOPPER)
-    (y,) = run(function, HOPPER, inputs, [WORKLOAD.outputs[0].stored])
-    assert complaints([y], expected, WORKLOAD, HOPPER) is None
+    scalars = {"scale": 0.5, "scores_low": low, "scores_step": 0.3}
+    assert_right(arrays, {**constants, **changed(constants, scalars)}, template, config)

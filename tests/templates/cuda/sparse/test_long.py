@@ -190,18 +190,6 @@ def test_blocks_of_one_tile_are_not_persistent() -> None:
             replace(WORKLOAD, n=128, in_dtype="int4", epilogue=Epilogue("int32")),
             LongConfig(1, 2, 128, 2),
         ),
-    ],
-    ids=["signed", "unsigned", "residual", "bulk", "sums"],
-)  # fmt: skip
-def test_products_of_nibbles_are_right(workload: Spmm, config: LongConfig) -> None:
-    assert config in TEMPLATE.space(workload, FEW_UNITS)
-    assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
-
-
-@needs_nvcc
-@pytest.mark.parametrize(
-    ("workload", "config"),
-    [
         (replace(WORKLOAD, weight_dtype="int16"), LongConfig(1, 1, 32, 2)),
         (
             replace(WORKLOAD, n=288, in_dtype="uint4", weight_dtype="uint16", vector=64),
@@ -223,9 +211,12 @@ def test_products_of_nibbles_are_right(workload: Spmm, config: LongConfig) -> No
             LongConfig(1, 1, 64, 2),
         ),
     ],
-    ids=["signed", "unsigned", "residual", "sums", "floats"],
+    ids=[
+        "nibbles", "unsigned nibbles", "nibbles and a residual", "nibbles by bulk", "sums of nibbles",
+        "digits", "unsigned digits", "digits and a residual", "sums of digits", "digits to floats",
+    ],
 )  # fmt: skip
-def test_products_of_two_digits_are_right(workload: Spmm, config: LongConfig) -> None:
+def test_products_of_narrow_and_wide_values_are_right(workload: Spmm, config: LongConfig) -> None:
     assert config in TEMPLATE.space(workload, FEW_UNITS)
     assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
 
