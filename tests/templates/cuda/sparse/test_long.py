@@ -212,7 +212,8 @@ def test_blocks_of_one_tile_are_not_persistent() -> None:
         ),
     ],
     ids=[
-        "nibbles", "unsigned nibbles", "nibbles and a residual", "nibbles by bulk", "sums of nibbles",
+        "nibbles", "unsigned nibbles", "nibbles and a residual", "nibbles by bulk",
+        "sums of nibbles",
         "digits", "unsigned digits", "digits and a residual", "sums of digits", "digits to floats",
     ],
 )  # fmt: skip
