@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
-import conv_section
-import residual_section
-import transformer_section
-from conv_section import us
+from convolutions import section as conv_section
+from markdown_tables import us
+from residual import section as residual_section
 from sparse_attention import section as sparse_attention_section
 from sparse_products import section as sparse_section
+from transformer_networks import section as transformer_section
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "scripts" / "results"

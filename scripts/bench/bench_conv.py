@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "cases"))
 import grouped_cases
 import resnet50_cases
-from case_candidates import SEED, Candidate, Kernels, autoq_runner, candidates
-from case_references import compute_references
-from case_report import case_row, cases_table, fastest, verdict
 from checkout import commit
-from conv_names import case_name
+from compared_cases.candidates import SEED, Candidate, Kernels, autoq_runner, candidates
+from compared_cases.references import compute_references
+from compared_cases.report import case_row, cases_table, fastest, verdict
+from convolutions.names import case_name
 from peers.layer import layer_of
 from peers.worker import METASCHEDULE, PEERS, PeerProcesses
 
@@ -102,7 +102,7 @@ def measure_case(
     peers: Sequence[PeerProcesses],
     timing: Timing,
 ) -> dict[str, Any]:
-    """One row of the results; see `case_report.case_row`."""
+    """One row of the results; see `compared_cases.report.case_row`."""
     measured: list[tuple[Job, str, Measurement]] = []
     for candidate, built in ours.items():
         if built.kernel is None:

@@ -9,9 +9,9 @@ products of two activations is one of matrices that lie one behind the other, of
 points and with rows filled up to multiples of 16. Attention in one kernel stands beside torch's
 fused kernels, of bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
 Rows of cases that are measured replace those of the output file; each row has a date and a commit,
-and quotes peers that are not run here with the dates of their times (`quoted_peers.py`). `--knobs`
-times the untuned default with other knobs instead, every legal combination, and adds what each took
-to the row; give it an `--output` of its own.
+and quotes peers that are not run here with the dates of their times
+(`dense_products/quoted_peers.py`). `--knobs` times the untuned default with other knobs instead,
+every legal combination, and adds what each took to the row; give it an `--output` of its own.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from case_candidates import Candidate, Kernels, autoq_runner, candidates
-from case_report import case_row, cases_table, fastest, verdict
 from cases.attention_cases import NAMED
 from checkout import commit
-from knob_candidates import knob_candidates, knob_times
+from compared_cases.candidates import Candidate, Kernels, autoq_runner, candidates
+from compared_cases.knob_candidates import knob_candidates, knob_times
+from compared_cases.report import case_row, cases_table, fastest, verdict
+from dense_products.quoted_peers import quoted
 from peers.worker import PeerProcesses
-from quoted_peers import quoted
 
 import autoq
 from autoq.devices import Host, require_device, resolve

@@ -50,8 +50,8 @@ from autoq.templates.workload import Workload
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
-from elementwise_plans import Planned, planned
-from timed_fusions import BATCH, GLOBAL_POOLS, fusions
+from movement.fusions import BATCH, GLOBAL_POOLS, fusions
+from movement.plans import Planned, planned
 
 BANDWIDTH = 4.3e12
 """Bytes a second of an H200's memory."""

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench_cpu_models import onnxruntime_session, take_turns
 from checkout import commit
 from processor import cpu_in_words
-from transformer_models import FEED_SEED, Case, cases, expected, made
+from transformer_networks.models import FEED_SEED, Case, cases, expected, made
 
 ALLOWED_ERROR = 0.03
 """Mean error against onnxruntime's float32 emulation, in units of the output's root mean square; a
@@ -110,7 +110,7 @@ def torch_works(case: Case, compile_seconds: float) -> dict[str, Callable[[], An
     The latter is left out where compiling takes longer than `compile_seconds`; 0: in any case.
     """
     import torch
-    from torch_transformers import NETWORKS
+    from transformer_networks.in_torch import NETWORKS
 
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True

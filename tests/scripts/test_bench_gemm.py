@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import bench_gemm
-import gemm_plot
 import pytest
 from bench_gemm import Case
-from knob_candidates import knob_candidates, knob_times
+from compared_cases.knob_candidates import knob_candidates, knob_times
+from dense_products import plot as gemm_plot
+from dense_products.quoted_peers import DEVICE, QUOTED, quoted
 from peers import worker
-from quoted_peers import DEVICE, QUOTED, quoted
 
 from autoq.devices import Host
 from autoq.measure.job import Measurement

@@ -9,8 +9,8 @@ from pathlib import Path
 import bench_residual
 import numpy as np
 import pytest
-import residual_plots
 from residual import accuracy, factorisation, lenet, paper
+from residual import plots as residual_plots
 from residual.distributions import DISTRIBUTIONS, masked_pair, masked_threshold, pair
 from residual.lenet import CLASSES, HIDDEN, Digits, LeNet
 from residual.variants import ONE_SCALE, Variants, relative_error

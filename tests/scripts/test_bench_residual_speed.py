@@ -9,9 +9,9 @@ from pathlib import Path
 import bench_residual
 import numpy as np
 import pytest
-import residual_plots
-import residual_section
 from residual import kernels, paper, speed, stages
+from residual import plots as residual_plots
+from residual import section as residual_section
 from residual.distributions import masked_pair, masked_threshold
 from residual.kernels import ALLOWED, Block, summed
 from residual.numpy_peer import threads

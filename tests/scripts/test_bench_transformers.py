@@ -10,7 +10,7 @@ import bench_transformers
 import numpy as np
 import onnx
 import pytest
-import transformer_models
+from transformer_networks import models as transformer_models
 
 from autoq import Session, compile, models
 

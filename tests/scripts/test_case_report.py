@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from case_report import case_row, cases_table, fastest, verdict
-from conv_names import case_name
+from compared_cases.report import case_row, cases_table, fastest, verdict
+from convolutions.names import case_name
 from resnet50_cases import convolutions
 
 from autoq.compilation.selection import DEFAULT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from conv_names import case_name
-from conv_section import DENSE, GROUPED, section
+from convolutions.names import case_name
+from convolutions.section import DENSE, GROUPED, section
 from grouped_cases import convolutions as grouped_convolutions
 from resnet50_cases import convolutions
 

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from transformer_section import table
+from markdown_tables import table
 
 _BITS = ("16-8", "8-8", "8-4")
 _TYPES = ("int16", "int8", "int4", "float16", "dense int8")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from conv_section import us
-from transformer_section import table
+from markdown_tables import table, us
 
 Rows = Iterable[Mapping[str, Any]]
 

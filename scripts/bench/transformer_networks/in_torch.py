@@ -1,4 +1,4 @@
-"""The networks of `transformer_models.py` in torch, with random weights, to time beside them.
+"""The networks of `models.py` in torch, with random weights, to time beside them.
 
 They are what torchvision and transformers compute for inference: fused attention
 (`scaled_dot_product_attention`), layer_norm and gelu of torch, convolutions over channels_last.

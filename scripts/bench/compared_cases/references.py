@@ -30,7 +30,7 @@ def serve(argument: tuple[Path, int]) -> Callable[[Workload], None]:
 
 def compute_references(workloads: Sequence[Workload], folder: Path, seed: int) -> None:
     """Have the references of all workloads in `folder`, where runners look for them."""
-    entry = Entry("case_references", "serve", (folder, seed))
+    entry = Entry("compared_cases.references", "serve", (folder, seed))
     size = min(len(workloads), len(os.sched_getaffinity(0)))
     pool = ChildPool(lambda: Child(entry, ONE_THREAD), size)
     try:

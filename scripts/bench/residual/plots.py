@@ -1,6 +1,6 @@
 """Draws figures of the residual paper from a result of bench_residual.py. Needs matplotlib.
 
-    python scripts/bench/residual_plots.py scripts/results/residual_cpu.json
+    python scripts/bench/residual/plots.py scripts/results/residual_cpu.json
 
 Each figure is a PNG beside the result, named after it: `_thresholds` and `_sizes` are the two
 halves of figure 6, `_densities` is figure 8, `_speeds` shows tables 3 or 4, and `_stages` is
@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from residual import speed_plots
 from residual.accuracy import BITS, SIZE
 from residual.distributions import DISTRIBUTIONS

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markdown_tables import us
+
 PEER_TITLES = {
     "cudnn_int8": "cuDNN int8",
     "cublaslt_int8": "cublasLt int8",
@@ -64,13 +66,6 @@ def summary(result: Mapping[str, Any]) -> str:
         )
         text += f" The others: {named}."
     return text
-
-
-def us(value: float | None) -> str:
-    """Microseconds to three digits, "-" for none."""
-    if value is None:
-        return "-"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def _conditions(result: Mapping[str, Any]) -> list[str]:

@@ -37,7 +37,7 @@ CALIBRATION_SEED, FEED_SEED = 0, 1
 class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
-    network is a name of `torch_transformers.NETWORKS`, and arguments are those of its maker there.
+    network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there.
     """
 
     title: str

@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from case_candidates import Candidate
-
 from autoq.devices import Host
 from autoq.measure.job import Job
 from autoq.search.knobs import plain_config
 from autoq.templates.registry import matching
 from autoq.templates.workload import Workload
+from compared_cases.candidates import Candidate
 
 KNOBS = "knobs"
 """The source of such a candidate."""

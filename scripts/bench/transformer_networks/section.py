@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from conv_section import us
+from markdown_tables import table, us
 
 _TORCH = {"torch_fp16_cuda_graph": "torch fp16, CUDA graph", "torch_fp16_compile": "torch.compile"}
 
@@ -74,13 +73,6 @@ def attention(result: Mapping[str, Any]) -> str:
     text = f"One {result['device']}. autoq is at least as fast in {ahead} of {len(cells)} cases."
     titles = ["case", "autoq", "torch's fastest, float16", "speed-up", "kernel", "date, commit"]
     return table(text, titles, cells)
-
-
-def table(text: str, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """A table behind a sentence."""
-    lines = [titles, ["---"] * len(titles), *cells]
-    rows = (f"| {' | '.join(line)} |" for line in lines)
-    return "\n".join([*textwrap.wrap(text, 100), "", *rows])
 
 
 def _when(case: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""Names and tables of the convolutions that bench_conv.py times."""

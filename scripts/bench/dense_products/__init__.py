@@ -1,0 +1,1 @@
+"""The plot of products of matrices, and times of peers that are quoted."""

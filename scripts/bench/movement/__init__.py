@@ -1,0 +1,1 @@
+"""What bench_movement.py times beside single kernels."""
