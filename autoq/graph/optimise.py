@@ -10,11 +10,11 @@ from autoq.graph.corrections import chosen_settings
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.know_zeros import know_zeros
 from autoq.graph.lowering.lower import lower
-from autoq.graph.lowering.merge_attention import merge_attention
-from autoq.graph.lowering.merge_concat import merge_concat
-from autoq.graph.lowering.merge_factor import merge_factor
-from autoq.graph.lowering.merge_products import merge_products
-from autoq.graph.lowering.merge_rows import merge_rows
+from autoq.graph.lowering.merging.attention import merge_attention
+from autoq.graph.lowering.merging.concat import merge_concat
+from autoq.graph.lowering.merging.factor import merge_factor
+from autoq.graph.lowering.merging.products import merge_products
+from autoq.graph.lowering.merging.rows import merge_rows
 from autoq.graph.lowering.sparse_attention import attend_sparsely
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from autoq.graph.fallback.scheduled import scheduled_prim_func
 from autoq.graph.ir import Fusion
-from autoq.graph.lowering.cpu_rows import cpu_row_formula
-from autoq.graph.lowering.cpu_transposed import transposed_first
-from autoq.graph.lowering.cuda_elementwise import element_formula
-from autoq.graph.lowering.cuda_rows import row_fusion
+from autoq.graph.lowering.cpu.rows import cpu_row_formula
+from autoq.graph.lowering.cpu.transposed import transposed_first
+from autoq.graph.lowering.cuda.elementwise import element_formula
+from autoq.graph.lowering.cuda.rows import row_fusion
 from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
 from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
 from autoq.templates.cpu.permute import permutes as cpu_permutes

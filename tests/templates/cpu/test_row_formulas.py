@@ -9,7 +9,7 @@ import pytest
 from cpu_kernels import HASWELL, host, run_function
 
 from autoq.graph.ir import Fusion, Primitive
-from autoq.graph.lowering.cpu_rows import cpu_row_formula
+from autoq.graph.lowering.cpu.rows import cpu_row_formula
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.templates.cpu.movement.row_walks import walks_of

@@ -2,7 +2,7 @@
 
 torch's exporters write queries, keys and values as one product that is reshaped, turned and sliced.
 As products of their own they lie as attention reads them, and share a launch where a target has a
-kernel for that (`lowering/merge_products.py`).
+kernel for that (`lowering/merging/products.py`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from kernel_runs import emulated_function, run_function_on_gpu
 from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion, Primitive
-from autoq.graph.lowering.cuda_elementwise import element_formula
+from autoq.graph.lowering.cuda.elementwise import element_formula
 from autoq.graph.lowering.exact_reciprocal import exact_reciprocal
 from autoq.graph.lowering.fusions import fusion_prim_func
 from autoq.graph.primitive_numpy import evaluate_fusion

@@ -11,7 +11,7 @@ from row_cases import primitive, quantised_softmax
 from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion, Primitive
-from autoq.graph.lowering.cuda_rows import row_fusion
+from autoq.graph.lowering.cuda.rows import row_fusion
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.graph.shapes import broadcast

@@ -25,7 +25,7 @@ from row_cases import (
 from with_nvcc import needs_nvcc
 
 from autoq.graph import Fusion
-from autoq.graph.lowering.cuda_rows import row_fusion
+from autoq.graph.lowering.cuda.rows import row_fusion
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel

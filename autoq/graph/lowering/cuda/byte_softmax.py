@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from autoq.graph.ir import Primitive
-from autoq.graph.lowering.cuda_expressions import output_bounds
+from autoq.graph.lowering.cuda.expressions import output_bounds
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
 

@@ -15,7 +15,7 @@ from qdq.writer import GraphWriter
 from autoq import models
 from autoq.frontend import from_model, load
 from autoq.graph import Fusion, Layer, evaluate, optimise
-from autoq.graph.lowering.merge_factor import merge_factor
+from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.quantization import quantize
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import TEMPLATES

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from autoq.graph.ir import Fusion, Primitive
-from autoq.graph.lowering.cuda_byte_normalisation import byte_normalisation
-from autoq.graph.lowering.cuda_byte_softmax import byte_softmax
-from autoq.graph.lowering.cuda_expressions import (
+from autoq.graph.lowering.cuda.byte_normalisation import byte_normalisation
+from autoq.graph.lowering.cuda.byte_softmax import byte_softmax
+from autoq.graph.lowering.cuda.expressions import (
     HELPERS,
     READ,
     divided,

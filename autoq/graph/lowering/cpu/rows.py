@@ -9,7 +9,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Expr
 
 from autoq.graph.ir import Fusion, Primitive
-from autoq.graph.lowering.cpu_expressions import READ, expression, is_expression
+from autoq.graph.lowering.cpu.expressions import READ, expression, is_expression
 from autoq.graph.shapes import broadcast
 from autoq.templates.broadcasting import dense_strides, merged_axes
 from autoq.templates.cpu import vector_functions

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from autoq.graph.ir import Fusion, Graph, Node, Primitive
-from autoq.graph.lowering.cpu_expressions import EXPRESSIONS
+from autoq.graph.lowering.cpu.expressions import EXPRESSIONS
 from autoq.graph.lowering.fusions import kernel_family
 from autoq.graph.shapes import broadcast
 from autoq.templates.target import Target

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from autoq.graph.ir import Primitive
-from autoq.graph.lowering.cuda_byte_softmax import byte_softmax
+from autoq.graph.lowering.cuda.byte_softmax import byte_softmax
 
 
 def primitives(scale: float, taken: float) -> list[Primitive]:

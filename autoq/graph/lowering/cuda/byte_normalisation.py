@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.graph.ir import Primitive
-from autoq.graph.lowering.cuda_expressions import output_bounds
+from autoq.graph.lowering.cuda.expressions import output_bounds
 from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from autoq.graph.ir import Fusion, Graph, Layer, Node, Tensor
-from autoq.graph.lowering.merge_rows import merged
+from autoq.graph.lowering.merging.rows import merged
 from autoq.graph.lowering.softmax_chain import SoftmaxChain, softmax_chain
 from autoq.graph.rewrite import fresh_name
 from autoq.templates.base import Template

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from autoq.graph.ir import Fusion, Primitive
-from autoq.graph.lowering.cpu_expressions import is_expression
+from autoq.graph.lowering.cpu.expressions import is_expression
 from autoq.templates.cpu.movement.rows import Turned
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from autoq.graph.ir import Fusion, Primitive
-from autoq.graph.lowering.cuda_expressions import (
+from autoq.graph.lowering.cuda.expressions import (
     HELPERS,
     READ,
     divided,

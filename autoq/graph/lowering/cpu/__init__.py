@@ -1,0 +1,1 @@
+"""Fusions as kernels of a CPU: expressions over vectors."""

@@ -1,0 +1,1 @@
+"""Fusions as CUDA: formulas of elements and of rows."""
