@@ -132,7 +132,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--metaschedule", type=int, default=0, metavar="TRIALS",
                         help="also tune each case with TVM's MetaSchedule")  # fmt: skip
     parser.add_argument("--tuning-records", type=Path, action="append", default=[])
-    parser.add_argument("--top", type=int, default=3, help="records of each case to time")
+    parser.add_argument("--top", type=int, default=3,
+                        help="records of a case to time, of each device of this chip")  # fmt: skip
     parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")
     parser.add_argument("--cache", type=Path, help="folder of kernels and references, for reuse")
     parser.add_argument("--compile-only", action="store_true",

@@ -272,7 +272,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--records", type=Path, default=Path("gemm.jsonl"),
                         help="where tuning records go and are looked up")  # fmt: skip
     parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
-    parser.add_argument("--top", type=int, default=3, help="records of each case to time")
+    parser.add_argument("--top", type=int, default=3,
+                        help="records of a case to time, of each device of this chip")  # fmt: skip
     parser.add_argument("--knobs", type=json.loads, metavar="JSON",
                         help='values of knobs to time: {"split_k": [1, 2]}')  # fmt: skip
     parser.add_argument("--repeat", type=int, default=20, help="timings of each kernel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import bench_gemm
 import pytest
 from bench_gemm import Case
+from compared_cases.candidates import candidates
 from compared_cases.knob_candidates import knob_candidates, knob_times
 from dense_products import plot as gemm_plot
 from dense_products.quoted_peers import DEVICE, QUOTED, quoted
@@ -18,6 +20,8 @@ from peers import worker
 
 from autoq.devices import Host
 from autoq.measure.job import Measurement
+from autoq.records.database import SHIPPED, Database
+from autoq.records.siblings import siblings
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
@@ -92,11 +96,21 @@ def test_knobs_are_varied_around_the_default() -> None:
 
 
 def test_knobs_are_written_as_records_have_them() -> None:
-    candidates = knob_candidates(Gemm(1024, 1024, 1024), HOST, {})
-    measured = [(c.job, c.source, Measurement(seconds=2e-6)) for c in candidates]
+    found = knob_candidates(Gemm(1024, 1024, 1024), HOST, {})
+    measured = [(c.job, c.source, Measurement(seconds=2e-6)) for c in found]
     (row,) = json.loads(json.dumps(knob_times(measured)))
     assert row["us"] == pytest.approx(2.0)
     assert row["config"]["team"]["consumers"] >= 1
+
+
+@pytest.mark.parametrize("device", siblings("NVIDIA GH200 480GB"))
+def test_records_of_siblings_are_timed_as_well(device: str) -> None:
+    host, shipped = Host(HOST.target, device), Database.load([], shipped=True)
+    for top in (1, 2):
+        found = candidates(Gemm(8192, 8192, 8192), host, shipped, top)
+        folders = Counter(one.source for one in found)
+        assert folders == {f"{SHIPPED}{name}/gemm.jsonl": top for name in ("h100", "h200")}
+        assert len({one.job for one in found}) == 2 * top
 
 
 def test_what_is_quoted_is_of_cases_and_dated() -> None:

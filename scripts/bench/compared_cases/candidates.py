@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -38,14 +39,18 @@ class Candidate:
 
 
 def candidates(workload: Workload, host: Host, database: Database, top: int) -> list[Candidate]:
-    """The `top` fastest recorded configurations, or the untuned default where there is none."""
+    """The `top` fastest recorded configurations, or the untuned default where there is none.
+
+    Of the device and of each of its siblings (`autoq/records/siblings.py`) there are as many: their
+    times say nothing about one another.
+    """
     found: list[Candidate] = []
+    of_devices: Counter[str] = Counter()
     for choice in choices(database, workload, host.target, TEMPLATES, host.device):
-        job = Job(workload, choice.template.name, choice.config)
-        if job not in [one.job for one in found]:
+        job, device = Job(workload, choice.template.name, choice.config), choice.found.record.device
+        if of_devices[device.name] < top and job not in [one.job for one in found]:
             found.append(Candidate(job, choice.found.source))
-        if len(found) == top:
-            break
+            of_devices[device.name] += 1
     if found:
         return found
     template = matching(workload, host.target)[0]
