@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from forms import made
+from differences import mean_error, relative_error, steps_off
+from forms import NotMade, made
 from segments import GIVEN, cut, tapped, taps
 
 from autoq import Session, compile
@@ -48,7 +49,6 @@ FLOAT_TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
 ALLOWED_MEAN = 0.03
 """Mean error of a quantised model, in units of the output's root mean square, that is not asked
 whether onnxruntime's own integer kernels have it too."""
-DYNAMIC_LEVELS = 255
 _FINE = ("agrees", "compiles", "onnxruntime fails")
 _FAILURES = onnxruntime.capi.onnxruntime_pybind11_state
 _ORACLE_FAILS = (_FAILURES.Fail, _FAILURES.InvalidGraph, _FAILURES.NotImplemented,
@@ -63,29 +63,6 @@ def oracle(model: onnx.ModelProto, fast: bool = False) -> onnxruntime.InferenceS
     options.log_severity_level = 3
     content = model.SerializeToString()
     return onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-
-
-def steps_off(found: np.ndarray, wanted: np.ndarray, floats: bool) -> float:
-    """The largest difference in steps; one of floats is a 255th of their range and 0."""
-    exact = wanted.astype(np.float64)
-    error = np.abs(found.astype(np.float64) - exact).max(initial=0)
-    span = exact.max(initial=0) - exact.min(initial=0)
-    return float(error * DYNAMIC_LEVELS / (span or 1.0) if floats else error)
-
-
-def mean_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The mean difference over the root mean square of what is expected."""
-    exact = wanted.astype(np.float64)
-    spread = float(np.sqrt((exact**2).mean()))
-    return float(np.abs(found - exact).mean()) / max(spread, 1e-30)
-
-
-def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference over the largest expected size."""
-    exact = wanted.astype(np.float64)
-    if found.shape != wanted.shape or not np.isfinite(found.astype(np.float64)).all():
-        return float("inf")
-    return float(np.abs(found - exact).max(initial=0) / max(np.abs(exact).max(initial=0), 1e-30))
 
 
 class Written:
@@ -287,8 +264,11 @@ def main() -> int:
             name += ".all" if options.all else ""
             if rows.get(name, {}).get("commit") == stamp["commit"] and not options.again:
                 continue
-            case = Case(plain, form, options.all)
-            row = rows[name] = {"case": name, **stamp, **row_of(case, host, options)}
+            try:
+                row = row_of(Case(plain, form, options.all), host, options)
+            except NotMade as error:
+                row = {"verdict": "form not made", "message": str(error)[:500]}
+            row = rows[name] = {"case": name, **stamp, **row}
             write(output, rows, cpu_in_words() if on_cpu else str(host.device))
             said = row.get("message", f"{row.get('worst_steps')} steps at "
                            f"{row.get('worst_segment')}, {row.get('relative_error')}")  # fmt: skip

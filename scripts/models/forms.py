@@ -42,14 +42,22 @@ FORMS: dict[str, Callable[[Path, Feeds, Path], None]] = {
 dynamic: quantize_dynamic; 4bit: MatMulNBits in groups of 32."""
 
 
+class NotMade(Exception):
+    """A quantiser failed: there is no such form of the model."""
+
+
 def made(plain: Path, feeds: Feeds, form: str) -> Path:
-    """The path of a form of the model in `plain`, written unless it is there."""
+    """The path of a form of the model in `plain`, written unless it is there; NotMade otherwise."""
     if form == "float":
         return plain
     path = plain.with_suffix(f".{form}.model")
     if not path.exists():
         logging.disable(logging.WARNING)  # quantisers warn of every weight with one axis
         unfinished = path.with_suffix(".unfinished")
-        FORMS[form](plain, feeds, unfinished)
+        try:
+            FORMS[form](plain, feeds, unfinished)
+        except Exception as error:  # failures of quantisers have no common class
+            unfinished.unlink(missing_ok=True)
+            raise NotMade(f"{path.name}: {type(error).__name__}: {error}") from error
         unfinished.rename(path)
     return path
