@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 from importlib import resources
 
+import onnx
 import pytest
+from onnx_models.operators import conv
 
+from autoq import compile
 from autoq.compilation.selection import DEFAULT, PREDICTED, choose
 from autoq.devices import Host, resolve
 from autoq.knowledge.choice import predicted, usable
 from autoq.knowledge.model import LARGEST_BYTES
 from autoq.knowledge.shipped import FILE, shipped_models
 from autoq.records.database import Database
+from autoq.report.compiled import compile_text
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
@@ -92,3 +96,12 @@ def test_its_predictions_are_legal(shipped, templates):
     found = predicted(shipped, LAYER, tunable, target)
     assert len(found) > 8
     assert all(one.template.space(LAYER, target).legal(one.config) for one in found)
+
+
+def test_a_cpu_says_that_its_layers_are_untuned(shipped, tmp_path):
+    """Through the whole of compile, where everything that ships counts."""
+    onnx.save(conv((8, 6, 3, 3)), tmp_path / "m.onnx")
+    report = compile(tmp_path / "m.onnx", target="cpu", output=tmp_path / "m.tar")
+    assert shipped.about.arch != report.host.target.arch
+    assert report.untuned and not report.predicted
+    assert "layers run on an untuned default; tune them" in compile_text(report)
