@@ -136,9 +136,10 @@ class _Choices:
         """The value of all positions, of kinds that have no lanes; Diverged where they differ."""
         labels = np.empty(len(self.values), np.int64)
         known: list[Any] = []
-        kinds = [type(self.values[i]) for i in np.unique(positions)]
-        apart = len(set(kinds)) > 1  # kinds are told apart first: numbers among them have lanes
-        for i in np.unique(positions).tolist():
+        used = np.flatnonzero(np.bincount(positions)).tolist()
+        # Kinds are told apart first: numbers among them have lanes.
+        apart = len({type(self.values[i]) for i in used}) > 1
+        for i in used:
             key = type(self.values[i]) if apart else self.values[i]
             at = next((j for j, one in enumerate(known) if one is key or one == key), len(known))
             if at == len(known):
@@ -167,11 +168,12 @@ class _Objects:
         method = getattr(self.__class__, name, None)
         if isinstance(method, FunctionType):
             return MethodType(method, self)
-        used = np.unique(positions)
+        chosen = np.bincount(positions, minlength=len(choices.values)) > 0
+        used = np.flatnonzero(chosen)
         if all(hasattr(choices.values[i], name) for i in used) and len(used) == len(choices.values):
             return choices.attribute(name).of(positions)
         # Some values of the knob may not have what those that are chosen here have.
-        back = np.searchsorted(used, positions)
+        back = (np.cumsum(chosen) - 1)[positions]
         return _Choices([getattr(choices.values[i], name) for i in used]).of(back)
 
     if not TYPE_CHECKING:  # to which it is what it is

@@ -19,7 +19,7 @@ _SIZE_PER_DRAW = 32
 # Draws before sampling gives up in a space that is too large to enumerate.
 _MOST_DRAWS = 1 << 20
 # Codes that are judged together: at least and at most.
-_LEAST_TOGETHER, _MOST_TOGETHER = 256, 1 << 15
+_LEAST_TOGETHER, _MOST_TOGETHER = 256, 1 << 17
 
 
 class Legality:
@@ -84,11 +84,18 @@ class Legality:
         wanted = max(_LEAST_DRAWS + _DRAWS_PER_SAMPLE * n, size // _SIZE_PER_DRAW)
         draws = wanted if enumerable else _MOST_DRAWS
         if self._all is None and (size > draws or not enumerable):
+            drawn, legal = 0, 0
             while len(found) < n and draws > 0:
-                chunk = min(max(_LEAST_TOGETHER, 8 * (n - len(found))), _MOST_TOGETHER, draws)
+                # Each rule costs a millisecond for few codes as for many: as many are judged
+                # together as promise, by the share of legal ones so far, all that is wanted.
+                share = legal / drawn if legal else 1 / 8
+                chunk = max(_LEAST_TOGETHER, int((n - len(found)) / share))
+                chunk = min(chunk, _MOST_TOGETHER, draws)
                 codes = rng.integers(0, size, chunk)
                 draws -= chunk
-                for code in codes[self.mask(codes)].tolist():
+                codes = codes[self.mask(codes)]
+                drawn, legal = drawn + chunk, legal + len(codes)
+                for code in codes.tolist():
                     if code not in exclude and len(found) < n:
                         found[code] = None
         picked = np.fromiter(found, dtype=np.int64, count=len(found))

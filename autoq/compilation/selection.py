@@ -174,7 +174,8 @@ def choose(
         return None
     tunable = [template for template in matches if template.tunable]
     model = usable(models, target.arch, host.device)
-    if model is not None and tunable and matches[0].tunable:
+    preferred = matches[0]
+    if model is not None and preferred.tunable and model.decides(preferred.name, preferred.version):
         found = predicted(model, workload, tunable, target)
         if found:
             return Chosen(found[0].template, found[0].config, PREDICTED)

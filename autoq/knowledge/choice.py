@@ -15,6 +15,7 @@ import numpy as np
 
 from autoq.errors import ConfigError
 from autoq.knowledge.model import KnowledgeModel
+from autoq.records.siblings import siblings
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -65,10 +66,17 @@ def predicted(
 def usable(
     models: Iterable[KnowledgeModel], arch: str, device: str | None
 ) -> KnowledgeModel | None:
-    """The first model of a device; of any of the architecture where the device is not known."""
-    for model in models:
-        if model.about.arch == arch and device in (None, model.about.device):
-            return model
+    """The first model of a device, else of one with the same chip (`records/siblings.py`).
+
+    Of any of the architecture where the device is not known.
+    """
+    fitting = [model for model in models if model.about.arch == arch]
+    if device is None:
+        return next(iter(fitting), None)
+    for name in (device, *siblings(device)):
+        for model in fitting:
+            if model.about.device == name:
+                return model
     return None
 
 

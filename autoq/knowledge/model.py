@@ -45,7 +45,8 @@ class About:
 
     device and arch: of the records; versions: of the templates, by name; trials and workloads:
     how many; portfolio: configurations that were fast somewhere; failed: those that failed, each
-    with its template; date of the newest record.
+    with its template; date of the newest record; decides: preferred templates of the workloads
+    whose untuned choice the model makes, None for all.
     """
 
     device: str
@@ -56,6 +57,7 @@ class About:
     portfolio: Sequence[tuple[str, Mapping[str, Any]]]
     failed: Sequence[tuple[str, Mapping[str, Any]]]
     date: str
+    decides: Sequence[str] | None = None
 
 
 class KnowledgeModel:
@@ -65,6 +67,11 @@ class KnowledgeModel:
         self._booster = booster
         self.about = about
         self.columns = Columns(booster.feature_names or ())
+
+    def decides(self, preferred: str, version: int) -> bool:
+        """Whether it makes the untuned choice of workloads with this preferred template."""
+        chosen = self.about.decides is None or preferred in self.about.decides
+        return chosen and self.about.versions.get(preferred) == version
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Log of the time over the best of the workload, float64 [n], of features [n, columns]."""
@@ -117,8 +124,11 @@ def trained(
     date: str,
     seed: int = 0,
     nthread: int = 1,
+    decides: Sequence[str] | None = None,
 ) -> KnowledgeModel:
     """A model of some lessons, of one device; the same lessons and seed give the same model.
+
+    decides: as in `About`.
 
     Raises RecordError for no lesson at all.
     """
@@ -143,6 +153,7 @@ def trained(
     about = About(
         device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
         best_configs(lessons, _PORTFOLIO), _failed(lessons), date,
+        None if decides is None else sorted(decides),
     )  # fmt: skip
     return KnowledgeModel(booster, about)
 

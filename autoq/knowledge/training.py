@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lines import read_records
 from autoq.records.record import Record
 from autoq.records.recorded_space import SUFFIX, RecordedWorkload, of_records, read_space
+from autoq.records.siblings import siblings
 from autoq.replaying.loading import target_of
 from autoq.templates.base import Template
 
@@ -50,18 +51,23 @@ def lessons_of(
 
 
 def model_of(
-    paths: Sequence[Path], templates: Mapping[str, Template], seed: int = 0, nthread: int = 1
+    paths: Sequence[Path],
+    templates: Mapping[str, Template],
+    seed: int = 0,
+    nthread: int = 1,
+    decides: Sequence[str] | None = None,
 ) -> KnowledgeModel:
-    """A model of all trials in files, which must be of one device.
+    """A model of all trials in files, which must be of one device or of several with one chip.
 
-    Raises RecordError for files of several devices, or with nothing to learn from.
+    It is named after the device with the most workloads. decides: as in `model.About`. Raises
+    RecordError for files of different chips, or with nothing to learn from.
     """
     spaces = gathered(paths)
-    devices = {(one.device.name, one.device.arch) for one in spaces}
-    if len(devices) != 1:
+    devices = Counter((one.device.name, one.device.arch) for one in spaces)
+    device = max(sorted(devices), key=devices.__getitem__, default=("", ""))
+    if not devices or any(name not in (device[0], *siblings(device[0])) for name, _ in devices):
         named = ", ".join(sorted(name for name, _ in devices)) or "none"
         raise RecordError(f"a model is of one device; the records are of {named}")
-    (device,) = devices
     versions = {name: template.version for name, template in templates.items()}
     date = max(one.last for one in spaces)
-    return trained(lessons_of(spaces, templates), *device, versions, date, seed, nthread)
+    return trained(lessons_of(spaces, templates), *device, versions, date, seed, nthread, decides)

@@ -1,0 +1,43 @@
+"""Trains the model of records that ships, on the recorded spaces of a chip.
+
+    python scripts/train_knowledge.py tuning_logs/spaces -o tuning_logs/h200/knowledge.json
+
+The model begins every search. `--decides` names the preferred templates of those workloads whose
+untuned choice it makes as well: families for which `scripts/bench/bench_predicted.py` shows that
+its choice is at least as fast as the untuned default. All others keep their estimates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from autoq.knowledge.model import LARGEST_BYTES
+from autoq.knowledge.training import model_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.recorded_space import SUFFIX
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("spaces", type=Path, help="folder of recorded spaces")
+    parser.add_argument("--decides", nargs="*", default=[], help="names of preferred templates")
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    options = parser.parse_args()
+    templates = load_registry(REGISTRY)
+    unknown = sorted(set(options.decides) - set(templates))
+    if unknown:
+        parser.error(f"--decides: no template is called {', '.join(unknown)}")
+    paths = sorted(options.spaces.rglob(f"*{SUFFIX}"))
+    jobs = len(os.sched_getaffinity(0))
+    model = model_of(paths, templates, nthread=jobs, decides=options.decides)
+    size = model.save(options.output)
+    about = model.about
+    print(f"{about.trials} trials of {about.workloads} workloads on {about.device}: {size} bytes")
+    if size > LARGEST_BYTES:
+        raise SystemExit(f"{options.output}: a model that ships has at most {LARGEST_BYTES} bytes")
+
+
+if __name__ == "__main__":
+    main()
