@@ -28,6 +28,7 @@ import numpy as np
 from case_files import load_cases
 
 from autoq.cache import pack, unpack
+from autoq.errors import BuildError
 from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
@@ -128,7 +129,10 @@ def compile_request(request: Request) -> list[Compiled]:
         configs += covering(template.space(workload, request.form), np.random.default_rng(SEED))
     store, found = KernelStore(request.folder), []
     for config in dict.fromkeys(configs):
-        kernel = store.kernel(template, workload, config, request.target, request.form)
+        try:
+            kernel = store.kernel(template, workload, config, request.target, request.form)
+        except BuildError as error:
+            raise BuildError(f"{template.name} of {workload} with {config}: {error}") from error
         candidate = Candidate(workload, template.name, config, request.form)
         found.append(Compiled(candidate, kernel))
     return found
