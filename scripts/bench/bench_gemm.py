@@ -140,8 +140,7 @@ def chosen(parts: str) -> list[Case]:
     wanted = [part.strip() for part in parts.split(",") if part.strip()] or [""]
     matched = {case.name: case for part in wanted for case in all_cases() if part in case.name}
     if not matched:
-        names = ", ".join(case.name for case in all_cases())
-        raise SystemExit(f"--cases {parts!r} names none of {names}")
+        raise SystemExit(f"--cases {parts!r} names none of {', '.join(c.name for c in all_cases())}")
     return list(matched.values())
 
 
