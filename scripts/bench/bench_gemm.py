@@ -140,7 +140,8 @@ def chosen(parts: str) -> list[Case]:
     wanted = [part.strip() for part in parts.split(",") if part.strip()] or [""]
     matched = {case.name: case for part in wanted for case in all_cases() if part in case.name}
     if not matched:
-        raise SystemExit(f"--cases {parts!r} names none of {', '.join(c.name for c in all_cases())}")
+        names = ", ".join(case.name for case in all_cases())
+        raise SystemExit(f"--cases {parts!r} names none of {names}")
     return list(matched.values())
 
 
@@ -194,8 +195,7 @@ def measure(
     row = case_row(case.name, case.workload, host.target, measured, overlapped, theirs)
     us, row["quoted"] = row["autoq_us"], quoted(case.name, host.device)
     row["tops"] = us and case.workload.operations / us / 1e6
-    if options.knobs:
-        row["knobs"] = knob_times(measured)
+    row |= {"knobs": knob_times(measured)} if options.knobs else {}
     row |= {"cold": case.cold, "date": datetime.date.today().isoformat(), "commit": options.commit}
     return row
 
