@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -110,8 +109,7 @@ class Models:
         left_out = frozenset(shapes) & {one.shape for one in self._lessons}
         if left_out not in self._models:
             rest = [one for one in self._lessons if one.shape not in left_out]
-            jobs = len(os.sched_getaffinity(0))
-            self._models[left_out] = trained(rest, "", "", self._versions, "", nthread=jobs)
+            self._models[left_out] = trained(rest, "", "", self._versions, "")
         return self._models[left_out]
 
 
@@ -163,7 +161,7 @@ def choose(options: argparse.Namespace) -> None:
 
 def measure(options: argparse.Namespace) -> None:
     """Time what was chosen; the result is written after each workload."""
-    host = resolve("cuda")
+    host = resolve(options.target)
     require_device(host)
     templates = load_registry(REGISTRY)
     records, found = read_choices(options.source, templates, host.target)
@@ -242,6 +240,7 @@ def main() -> None:
     first.set_defaults(run=choose)
     second = verbs.add_parser("measure", help="time them on the device")
     second.add_argument("source", type=Path, help="what `choose` wrote")
+    second.add_argument("--target", default="cuda")
     second.add_argument("--jobs", type=int, default=0, help="compilers")
     second.add_argument("--commit", default=commit(), help="recorded in the output")
     second.set_defaults(run=measure)
