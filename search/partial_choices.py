@@ -51,6 +51,8 @@ class PartialChoices:
             self._keep_allowed(decided)
             for one in decided:
                 del shares[one]
+        # The verdicts of rules that read little are soon all known, and cost a lookup.
+        self._quick_first = sorted(self.open_rules, key=self._entries)
         dims = knobs.dims.tolist()
         self._open_knobs = [i for i in range(len(dims)) if i not in self._chosen]
         self._completions = prod(dims[i] for i in self._open_knobs)
@@ -66,7 +68,16 @@ class PartialChoices:
         for knob in self._open_knobs:
             rest, position = np.divmod(rest, self._knobs.dims[knob])
             codes += position * self._knobs.strides[knob]
-        return codes[allowed(self._knobs, self.open_rules, codes)]
+        try:
+            return codes[allowed(self._knobs, self._quick_first, codes)]
+        except _REFUSALS:
+            # A rule was asked about what one before it forbids.
+            self._quick_first = self.open_rules
+            return codes[allowed(self._knobs, self.open_rules, codes)]
+
+    def _entries(self, table: RuleTable) -> int:
+        """Choices of the knobs that a rule reads."""
+        return prod(int(self._knobs.dims[knob]) for knob in table.reads)
 
     def _shares(self, tables: Sequence[RuleTable]) -> dict[RuleTable, float]:
         """The share of random codes that each rule allows, of those that may be asked about them.
