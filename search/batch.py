@@ -137,6 +137,9 @@ class _Choices:
         labels = np.empty(len(self.values), np.int64)
         known: list[Any] = []
         used = np.flatnonzero(np.bincount(positions)).tolist()
+        if all(type(self.values[i]) is int for i in used):
+            numbers = [value if type(value) is int else 0 for value in self.values]
+            return Lanes(np.array(numbers)[positions])
         # Kinds are told apart first: numbers among them have lanes.
         apart = len({type(self.values[i]) for i in used}) > 1
         for i in used:
