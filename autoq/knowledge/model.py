@@ -95,7 +95,7 @@ def _needed(data: bytes) -> bytes:
     model = json.loads(data)
     for tree in model["learner"]["gradient_booster"]["model"]["trees"]:
         for name in ("base_weights", "loss_changes", "sum_hessian"):
-            tree[name] = [0] * len(tree[name])
+            tree[name] = [0.0] * len(tree[name])
     return json.dumps(model, separators=(",", ":")).encode()
 
 
