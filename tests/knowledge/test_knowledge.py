@@ -11,7 +11,7 @@ import pytest
 from autoq.compilation.selection import DEFAULT, PREDICTED, choose
 from autoq.devices import Host, resolve
 from autoq.errors import RecordError
-from autoq.knowledge.choice import predicted, usable
+from autoq.knowledge.choice import LEAST_PROMISE, Prediction, predicted, usable, worthwhile
 from autoq.knowledge.evaluation import leave_one_out
 from autoq.knowledge.features import workload_features
 from autoq.knowledge.lessons import lesson
@@ -119,3 +119,16 @@ def test_other_shapes_carry_over(spaces, templates):
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9
+
+
+def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, templates):
+    target = resolve("cuda:sm_90a").target
+    matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
+    default = matches[0].default(workload, target)
+    found = [
+        Prediction(matches[0], None, 0.10), Prediction(matches[0], default, 0.11 + LEAST_PROMISE),
+    ]  # fmt: skip
+    assert worthwhile(found, matches[0], default) is found[0]
+    found[1] = Prediction(matches[0], default, 0.09 + LEAST_PROMISE)
+    assert worthwhile(found, matches[0], default) is None
+    assert worthwhile(found[:1], matches[0], default) is None
