@@ -115,10 +115,14 @@ def test_other_shapes_carry_over(spaces, templates):
     """Stages of a network that the model has not seen: eight measurements, seeded."""
     lessons = lessons_of(gathered(spaces), templates)
     assert len({one.shape for one in lessons}) > 1
-    for left in leave_one_out(lessons, {n: t.version for n, t in templates.items()}, seeds=1):
+    for left in leave_one_out(lessons, templates, seeds=1):
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9
+        # The first of the order is what a model takes, whose speed is the first share.
+        assert left.choices[0, 0] == pytest.approx(1 / left.shares[0][0])
+        # A searched space need not hold the default, of which a model cannot promise anything then.
+        assert (left.default is None) == np.isnan(left.choices[0, 1])
 
 
 def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, templates):

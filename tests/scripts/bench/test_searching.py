@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import bench_compiling
 import bench_knowing_search
+import bench_knowledge
 import bench_predicted
 import bench_search_step
 import numpy as np
@@ -203,3 +204,23 @@ def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
     assert found["a"]["network_left_out"] == {
         "cases": 1, "mean": 1.1, "median": 1.1, "worst": 1.1, "predicted": 0
     }  # fmt: skip
+
+
+def test_defaults_stand_beside_first_predictions(lessons, templates):
+    found = bench_knowledge.leave_one_out(lessons, templates, 2)
+    data = bench_knowledge.result(found, 2)
+    assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
+    assert set(data["untuned"]) == {"all", "conv2d_grouped"}
+    defaults = [row["default_over_best"] for row in data["cases"]]
+    firsts = [one for row in data["cases"] for one in row["predicted_over_best"]]
+    found_row = data["untuned"]["all"]
+    assert found_row["spaces"] == 2
+    assert found_row["default"]["mean"] == pytest.approx(np.mean(defaults), abs=1e-4)
+    assert found_row["predicted"]["worst"] == max(firsts)
+    assert all(one >= 1 for row in data["cases"] for one in row["promised"])
+    kept = [
+        row["default_over_best"] if promise < 1.06 else first
+        for row in data["cases"]
+        for first, promise in zip(row["predicted_over_best"], row["promised"], strict=True)
+    ]
+    assert found_row["promising"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
