@@ -20,9 +20,9 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
-from autoq.templates.cuda.wgmma.kernel.loads import Load
-from autoq.templates.cuda.wgmma.kernel.memory import PipelineMemory
-from autoq.templates.cuda.wgmma.kernel.register_need import reallocates
+from autoq.templates.cuda.wgmma.loads import Load
+from autoq.templates.cuda.wgmma.memory import PipelineMemory
+from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Workspace

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.cuda.wgmma.kernel.loads import Load
+from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.element import element
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target

@@ -16,8 +16,8 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
-from autoq.templates.cuda.wgmma.kernel.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
+from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space

@@ -19,8 +19,8 @@ from autoq.templates.cuda.wgmma.config import (
     SplitTeam,
 )
 from autoq.templates.cuda.wgmma.cost import features
-from autoq.templates.cuda.wgmma.kernel.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes

@@ -1,1 +1,1 @@
-"""What a kernel of the wgmma pipeline consists of: its start, loads, producer, products and end."""
+"""What a kernel of the wgmma pipeline consists of: its start, producer, products and end."""

@@ -9,7 +9,7 @@ from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
-from autoq.templates.cuda.wgmma.kernel.register_need import reallocates
+from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -14,7 +14,7 @@ from wgmma_cases import CASES, TARGET, TEMPLATES, case_id
 from autoq.templates.cuda.device.memory.tma import MAX_BOX, MAX_ELEMENT_STRIDE, Delivery
 from autoq.templates.cuda.device.weights import pack_weight
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
-from autoq.templates.cuda.wgmma.kernel.loads import Im2colLoad, Load
+from autoq.templates.cuda.wgmma.loads import Im2colLoad, Load
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -8,7 +8,7 @@ from wgmma_cases import EPILOGUES, TARGET
 from autoq.templates.cuda.device.memory.swizzle import swizzle_period, swizzled_address
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import PERSISTENT, SplitTeam, WgmmaConfig
-from autoq.templates.cuda.wgmma.kernel.loads import MatrixLoad
+from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
 

@@ -12,7 +12,7 @@ from autoq.kernel import compile_kernel
 from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma import conv2d_im2col, conv2d_tap, gemm_wgmma
 from autoq.templates.cuda.wgmma.config import PERSISTENT, SplitTeam, WgmmaConfig
-from autoq.templates.cuda.wgmma.kernel.loads import MatrixLoad, PixelBox
+from autoq.templates.cuda.wgmma.loads import MatrixLoad, PixelBox
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.operators.conv2d import Conv2d
 
