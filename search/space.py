@@ -9,15 +9,16 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from autoq.errors import ConfigError
+from autoq.search.batch import Batched
 from autoq.search.feature_table import FeatureTable
 from autoq.search.knobs import Knobs, plain
+from autoq.search.lanes import Lanes
 from autoq.search.legality import Legality
+from autoq.search.mutants import DRAWS, mutants
 
 C = TypeVar("C")
 
-# Draws of a mutant, those of all chains judged together, before its neighbours are.
-_DRAWS = (3, 9)
-_REDRAWS = sum(_DRAWS)
+_REDRAWS = sum(DRAWS)
 
 
 class Space(Generic[C]):
@@ -223,23 +224,7 @@ class Space(Generic[C]):
         self, codes: np.ndarray, rng: np.random.Generator, stay: bool = False
     ) -> np.ndarray:
         """One legal mutant code for each of legal codes [n]: one random knob changed."""
-        mutants = codes.copy()
-        movable = np.flatnonzero(self._knobs.dims > 1)
-        if not len(movable):
-            return mutants
-        todo = np.arange(len(codes))
-        for draws in _DRAWS:
-            # Judged together, and of each code's draws the first legal one counts.
-            drawn = [self._one_knob_changed(codes[todo], movable, rng) for _ in range(draws)]
-            legal = self._legality.mask(np.concatenate(drawn)).reshape(draws, len(todo))
-            done = legal.any(axis=0)
-            mutants[todo[done]] = np.stack(drawn)[legal.argmax(axis=0), np.arange(len(todo))][done]
-            todo = todo[~done]
-            if not len(todo):
-                return mutants
-        for i in todo.tolist():
-            mutants[i] = self._neighbour_or_sample(int(codes[i]), rng)
-        return mutants
+        return mutants(self._knobs, self._legality, codes, rng)
 
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:
         """Model features float32 [n, len(feature_names)] of legal codes [n]."""
@@ -248,6 +233,25 @@ class Space(Generic[C]):
     def knob_rows(self, codes: np.ndarray) -> np.ndarray:
         """Positions of the chosen values in the knobs' lists: int64 [n, knobs]."""
         return self._knobs.indices(codes)
+
+    def place(self, name: str, value: Any) -> int | None:
+        """Position of a value in a knob's list; None where it is not there."""
+        return self._knobs.index(self._knobs.names.index(name), value)
+
+    def codes_at(self, rows: np.ndarray) -> np.ndarray:
+        """Codes int64 [n] of positions in the knobs' lists [n, knobs], legal or not."""
+        return self._knobs.codes(rows)
+
+    def values(self, codes: np.ndarray, function: Callable[[C], Any]) -> np.ndarray:
+        """A number that a plain function of one configuration has for codes [n]: float64 [n].
+
+        It is computed over lanes, as features are; truth values are 0 and 1.
+        """
+        found = np.empty(len(codes))
+        batched = Batched(function, self.config_type, self._knobs)
+        for part, value in batched.over(self._knobs.positions(codes), np.arange(len(codes))):
+            found[part] = value.values if type(value) is Lanes else value
+        return found
 
     def _from_values(self, values: tuple[Any, ...]) -> C:
         return self.config_type(**dict(zip(self._knobs.names, values, strict=True)))
@@ -264,30 +268,3 @@ class Space(Generic[C]):
                 return None
             code = code * len(self._knobs.values[i]) + index
         return code
-
-    def _one_knob_changed(
-        self, codes: np.ndarray, movable: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Codes [n] with one random knob of each set to another value, legal or not."""
-        knob = movable[rng.integers(0, len(movable), len(codes))]
-        dims, strides = self._knobs.dims[knob], self._knobs.strides[knob]
-        old = codes // strides % dims
-        new = (old + rng.integers(1, dims)) % dims
-        return np.asarray(codes + (new - old) * strides)
-
-    def _neighbour_or_sample(self, code: int, rng: np.random.Generator) -> int:
-        """A random legal code one knob away, or a sampled other one; code when it is alone."""
-        index = self._knobs.indices(np.array([code]))[0]
-        beside = np.concatenate(
-            [
-                code + (np.arange(dim) - at) * stride
-                for dim, at, stride in zip(
-                    self._knobs.dims, index, self._knobs.strides, strict=True
-                )
-            ]
-        )
-        beside = beside[self._legality.mask(beside) & (beside != code)]
-        if len(beside):
-            return int(rng.choice(beside))
-        sampled = self.sample_codes(rng, 1, exclude={code})
-        return int(sampled[0]) if len(sampled) else code

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import ConfigError
-from autoq.search.batch import values_over
-from autoq.search.knobs import Knobs
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.device.weights import MOST_CHANNELS, ceil_div
@@ -19,7 +17,7 @@ from autoq.templates.cuda.wgmma.cost import untuned_seconds
 from autoq.templates.cuda.wgmma.problem import Problem
 
 _MOST_STAGES = 8
-_SEARCHED_WIDTHS = (80, 160)
+_SEARCHED = (80, 160)
 """Left to searches: an H200 took 8.8 us for 1576 x 768 x 3072 in tiles of 80 channels, which the
 estimate likes best, 8.5 in those of 96 and 7.7 in the best of 160."""
 _MOST_ACCUMULATORS = 176
@@ -55,32 +53,29 @@ def _candidates(problem: Problem, space: Space[Any]) -> np.ndarray:
 
     Without clusters and split reductions, which no layer of ResNet-50 gained by (H200).
     """
-    knobs = Knobs(space.knobs)
-    tried = [i for i, name in enumerate(knobs.names) if name in _TRIED]
-    places = [np.arange(knobs.dims[i]) for i in tried]
-    widths = knobs.names.index("block_n")
-    at = tried.index(widths)
-    kept = [width not in _SEARCHED_WIDTHS for width in knobs.values[widths]]
-    places[at] = np.flatnonzero(kept)
+    knobs = space.knobs
+    names = list(knobs)
+    tried = [name for name in names if name in _TRIED]
+    places = [
+        [i for i, value in enumerate(knobs[name]) if name != "block_n" or value not in _SEARCHED]
+        for name in tried
+    ]
     grid = [axis.ravel() for axis in np.meshgrid(*places, indexing="ij")]
-    first = {knobs.names[i]: knobs.values[i][0] for i in tried}
-    wanted = vars(_untried(problem, space, first))
-    columns = [_place(knobs, i, wanted[name]) for i, name in enumerate(knobs.names)]
-    rows = np.tile(np.array(columns, np.int64), (len(grid[0]), 1))
-    rows[:, tried] = np.stack(grid, axis=1)
+    wanted = vars(_untried(problem, space, {name: knobs[name][0] for name in tried}))
+    rows = np.tile([_place(space, name, wanted[name]) for name in names], (len(grid[0]), 1))
+    rows[:, [names.index(name) for name in tried]] = np.stack(grid, axis=1)
 
-    def choose_where(chosen: np.ndarray, name: str, value: Any) -> None:
-        knob = knobs.names.index(name)
-        rows[chosen, knob] = _place(knobs, knob, value)
+    def choose_where(chosen: np.ndarray, name: str, value: Any) -> np.ndarray:
+        """The rows with a value of a knob in some of them, without those that cannot have it."""
+        rows[chosen, names.index(name)] = _place(space, name, value)
+        return rows[(rows >= 0).all(axis=1)]
 
-    whole = np.array([width % 64 == 0 for width in knobs.values[widths]])[rows[:, widths]]
-    choose_where(~whole, "residual_ahead", False)
-    rows = rows[(rows >= 0).all(axis=1)]
-    bounded = values_over(space, knobs.codes(rows), lambda one: one.bounds_channels)
-    choose_where(bounded == 0, "most_channels", MOST_CHANNELS)
-    rows = rows[(rows >= 0).all(axis=1)]
-    small = values_over(space, knobs.codes(rows), _is_small)
-    return _deepest(space, knobs, rows[small != 0])
+    whole = np.array([width % 64 == 0 for width in knobs["block_n"]])
+    rows = choose_where(~whole[rows[:, names.index("block_n")]], "residual_ahead", False)
+    bounded = space.values(space.codes_at(rows), lambda one: one.bounds_channels)
+    rows = choose_where(bounded == 0, "most_channels", MOST_CHANNELS)
+    small = space.values(space.codes_at(rows), _is_small)
+    return _deepest(space, rows[small != 0])
 
 
 def _untried(problem: Problem, space: Space[Any], tried: Mapping[str, Any]) -> Any:
@@ -101,9 +96,9 @@ def _untried(problem: Problem, space: Space[Any], tried: Mapping[str, Any]) -> A
     )
 
 
-def _place(knobs: Knobs, knob: int, value: Any) -> int:
+def _place(space: Space[Any], name: str, value: Any) -> int:
     """Where a value stands in a knob's list; -1 where it does not."""
-    found = knobs.index(knob, value)
+    found = space.place(name, value)
     return -1 if found is None else found
 
 
@@ -111,15 +106,15 @@ def _is_small(config: Any) -> bool:
     return config.team.k_groups == 1 and config.accumulators <= _MOST_ACCUMULATORS
 
 
-def _deepest(space: Space[Any], knobs: Knobs, rows: np.ndarray) -> np.ndarray:
+def _deepest(space: Space[Any], rows: np.ndarray) -> np.ndarray:
     """Codes of knob positions [n, knobs] with the most stages that are legal, in their order."""
-    knob = knobs.names.index("stages")
+    knob = list(space.knobs).index("stages")
     depths = sorted((n for n in space.knobs["stages"] if n <= _MOST_STAGES), reverse=True)
     found = np.full(len(rows), -1)
     for depth in depths:
         left = np.flatnonzero(found < 0)
-        rows[left, knob] = _place(knobs, knob, depth)
-        codes = knobs.codes(rows[left])
+        rows[left, knob] = _place(space, "stages", depth)
+        codes = space.codes_at(rows[left])
         legal = space.legal_codes(codes)
         found[left[legal]] = codes[legal]
     return found[found >= 0]
@@ -140,11 +135,9 @@ def default_config(problem: Problem, space: Space[Any]) -> Any:
     Raises ConfigError when nothing is legal.
     """
     codes = _candidates(problem, space)
-    paid = values_over(
-        space, codes, lambda one: not one.weights_stay or _staying_pays(problem, one)
-    )
+    paid = space.values(codes, lambda one: not one.weights_stay or _staying_pays(problem, one))
     codes = codes[paid != 0]
-    seconds = values_over(space, codes, lambda one: untuned_seconds(problem, one))
+    seconds = space.values(codes, lambda one: untuned_seconds(problem, one))
     # Over many configurations at once a time may differ in its last digits from that of one.
     near = codes[seconds <= seconds.min(initial=np.inf) * (1 + _SAME)].tolist()
     best = min(

@@ -29,7 +29,7 @@ CASES = {
 def one_at_a_time(problem, space, default):
     """The same choice by asking about every candidate alone."""
     tried = {name: space.knobs[name] for name in space.knobs if name in chosen._TRIED}
-    tried["block_n"] = [n for n in tried["block_n"] if n not in chosen._SEARCHED_WIDTHS]
+    tried["block_n"] = [n for n in tried["block_n"] if n not in chosen._SEARCHED]
     best = None
     depths = [n for n in sorted(space.knobs["stages"], reverse=True) if n <= chosen._MOST_STAGES]
     for values in itertools.product(*tried.values()):
