@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +19,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
+from autoq.templates.cuda.device.memory.tma import TensorMap
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
@@ -117,11 +118,13 @@ def thread_kernel(
     cluster: int = 1,
     start: Start = Start.WAITS_AND_LETS_GO,
     together: int = 1,
+    mapped: Mapping[str, TensorMap] | None = None,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
-    that the registers of a multiprocessor have room for at least.
+    that the registers of a multiprocessor have room for at least. mapped: parameters by name whose
+    tensor map's address the body gets in place of their pointer.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -132,6 +135,10 @@ def thread_kernel(
             array = stored(parameter.shape, parameter.dtype)
             buffers.append(builder.match_buffer(handle, *array, align=16))
         pointers = [_pointer(buffer) for buffer in buffers]
+        for at, parameter in enumerate(parameters):
+            if mapped and parameter.name in mapped:
+                made = mapped[parameter.name].encoded(parameter, buffers[at].data)
+                pointers[at] = T.address_of(made)
         builder.device_entry()
         with ExitStack() as attributes:
             if together > 1:

@@ -180,7 +180,7 @@ class TileWiseTiling:
         """Words of a row of outputs, or of sums, on their way to y."""
         if not self.in_words:
             return -(-self.width // 32) * 32 + _PAD
-        pad = 1 if self.out_bytes == 1 else 2 * self.out_bytes
+        pad = 1 if self.out_bytes == self.size == 1 else 2 * self.out_bytes
         return -(-self.width * self.out_bytes // 128) * 32 + pad
 
     @property

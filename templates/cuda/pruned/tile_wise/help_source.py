@@ -10,6 +10,10 @@ from __future__ import annotations
 
 SHARED = r"""
 constexpr int CHUNKS = ACROSS, DOWN = (PITCH + 127) / 128, COUNTS = 2;
+"""
+"""How x is turned."""
+
+OUTPUTS = r"""
 // Where consumers leave the rows that they have finished, and where these go.
 struct Outputs {
   unsigned* rows;

@@ -15,9 +15,17 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.config import HELPING, WARPGROUP, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
-from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, HELP, SHARED, THERE, TURNED
+from autoq.templates.cuda.pruned.tile_wise.help_source import (
+    ALONE,
+    HELP,
+    OUTPUTS,
+    SHARED,
+    THERE,
+    TURNED,
+)
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
@@ -33,7 +41,7 @@ from autoq.templates.workload import Constants
 _FIELDS = {"x_scale": "row_scale"}
 """Inputs that an epilogue knows by another name."""
 
-_BITS_OF = r"""
+BITS_OF = r"""
 __device__ __forceinline__ int bits_of(int v) { return v; }
 __device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
 // What reads a sum stays behind this.
@@ -65,7 +73,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     finish = finish.replace("ROW_SCALE;", row_scale + ";")
     turned = TURNED if config.fused else THERE
     own = TURN_UNITS + HELP if config.helped else ALONE
-    source = _BITS_OF + assembly + RING + SHARED + turned + GATHER + finish + own + MULTIPLY
+    source = BITS_OF + assembly + RING + SHARED + OUTPUTS + turned + GATHER + finish + own + MULTIPLY
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
@@ -75,7 +83,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         {
             **turn_sizes(workload.inputs[0], turned_spec(tiling), WARPGROUP), "N": view.n,
             "ALL": tiling.sums, "HELPED": config.helped,
-            "FUSED": config.fused, "SWIZZLED": config.swizzled, "HELPER_REGISTERS": HELPING,
+            "PAIRED": tiling.size == 1, "FUSED": config.fused, "SWIZZLED": config.swizzled, "HELPER_REGISTERS": HELPING,
             "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
@@ -159,8 +167,16 @@ def packed_all(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, and what the epilogue reads."""
-    view, schedule = tiling.view, pack_schedule(tiling, constants)
-    terms, columns = view.terms(constants), schedule.columns
+    schedule = pack_schedule(tiling, constants)
+    specs = epilogue_of(tiling).constant_parameters()
+    return (*schedule.arrays, *terms_in_order(tiling.view, specs, schedule.columns, constants))
+
+
+def terms_in_order(
+    view: PrunedProduct, specs: Sequence[TensorSpec], columns: np.ndarray, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """What the epilogue's constant parameters hold of so many columns of y, n for none."""
+    terms = view.terms(constants)
 
     def in_order(values: np.ndarray) -> np.ndarray:
         return np.where(
@@ -171,8 +187,6 @@ def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, 
         "bias": in_order(np.asarray(terms["bias"], np.int32)).reshape(1, 1, -1),
         "scalars": packed_scalars(view.epilogue, terms),
     }
-    specs = epilogue_of(tiling).constant_parameters()
     if any(spec.name == "scale" for spec in specs):
         given["scale"] = packed_scales(view.epilogue, terms, in_order)
-    own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
-    return (*schedule.arrays, *own)
+    return tuple(np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)

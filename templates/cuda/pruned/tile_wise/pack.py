@@ -72,7 +72,7 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
         for spec in schedule_specs(tiling)
     )
     order = sorted(range(len(found)), key=lambda index: -len(found[index].rows))
-    starts, stage = _first_columns(found, view.n), 0
+    starts, stage = first_columns(found, view.n), 0
     for number, index in enumerate(order):
         tile = found[index]
         count = -(-len(tile.rows) // tiling.stage_rows)
@@ -98,7 +98,7 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
     return Schedule((values, rows, tiles, places), columns.reshape(-1))
 
 
-def _first_columns(tiles: Sequence[Tile], n: int) -> list[int]:
+def first_columns(tiles: Sequence[Tile], n: int) -> list[int]:
     """Where the columns that each tile writes begin, and the end of the last one's."""
     return [0, *(int(tile.columns[0]) for tile in tiles[1:]), n]
 

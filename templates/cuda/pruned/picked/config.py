@@ -1,0 +1,206 @@
+"""Knobs of the tile-wise kernel that picks, and what follows from them: rings and shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
+from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
+from autoq.templates.cuda.pruned.picked.picks import STAGE_WORDS, STEP_WORDS, WORD_BYTES
+from autoq.templates.cuda.pruned.product import PrunedProduct
+from autoq.templates.element import element
+from autoq.templates.target import Target
+
+ROW_BYTES = STAGE_WORDS * WORD_BYTES
+"""Of x in a stage, what a swizzle of 128 bytes holds."""
+STEPS_OF_STAGE = STAGE_WORDS // STEP_WORDS
+"""Reductions of one instruction in a stage of x."""
+PICKS_BYTES = STEP_WORDS * WORD_BYTES
+"""Words of a step that say what is picked."""
+WARPGROUP = 128
+_M = 64
+_PICKING = 48
+_WHOLE = 32
+"""Registers of a thread beside sums and fragments."""
+_AT_LAUNCH = 28
+"""Registers that ptxas asks for at launch beside those of an instruction's sums."""
+
+
+@dataclass(frozen=True)
+class PickedConfig:
+    """Configuration of the kernel.
+
+    rows: rows of y of a block.
+    sides: tiles that a block computes side by side, of the same x.
+    splits: consumers that share the rows of a tile.
+    x_stages: of the ring of x, each of 128 bytes of k.
+    depth: reductions of one instruction in a stage of weights.
+    stages: of the ring of weights of each side.
+    joined: tiles that are multiplied as one.
+    cluster: neighbouring blocks of the same tiles; each copies a part of their weights for all.
+    picked: whether a tile multiplies the k that it keeps, picked into registers, or all of k from
+        shared memory, which leaves out pruned columns alone.
+    """
+
+    rows: int
+    sides: int
+    splits: int
+    x_stages: int
+    depth: int
+    stages: int
+    joined: int = 1
+    cluster: int = 1
+    picked: bool = True
+
+
+@dataclass(frozen=True)
+class PickedTiling:
+    """A tile-wise product cut by a configuration."""
+
+    view: PrunedProduct
+    config: PickedConfig
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value of x."""
+        return self.view.value.bytes
+
+    @property
+    def granularity(self) -> int:
+        """Surviving columns of a tile, after tiles are joined."""
+        return self.view.sparsity.granularity * self.config.joined
+
+    @property
+    def groups(self) -> int:
+        """Groups of tiles side by side."""
+        return -(-max(1, -(-self.view.tiles // self.config.joined)) // self.config.sides)
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all groups, some of the last one not there."""
+        return self.groups * self.config.sides
+
+    @property
+    def width(self) -> int:
+        """Columns of an instruction: those of the widest tile, and some that are 0."""
+        widest = min(self.granularity, self.view.n)
+        known = FLOATING_N if self.view.floating else INTEGER_N
+        return next(n for n in known if n >= widest)
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return self.config.sides * self.config.splits
+
+    @property
+    def threads(self) -> int:
+        """Of the consumers, and of a warpgroup that loads."""
+        return WARPGROUP * (self.consumers + 1)
+
+    @property
+    def blocks_m(self) -> int:
+        """Instructions of 64 rows of a consumer."""
+        return self.config.rows // (_M * self.config.splits)
+
+    @property
+    def sums(self) -> int:
+        """Accumulators of a thread."""
+        return self.blocks_m * self.width // 2
+
+    @property
+    def row_tiles(self) -> int:
+        return -(-self.view.m // self.config.rows)
+
+    @property
+    def row_groups(self) -> int:
+        """Row tiles of a cluster together."""
+        return -(-self.row_tiles // self.config.cluster)
+
+    @property
+    def items(self) -> int:
+        """Pieces of work of clusters."""
+        return self.groups * self.row_groups
+
+    @property
+    def k_stages(self) -> int:
+        """Stages of x of a piece of work."""
+        return -(-self.view.k * self.size // ROW_BYTES)
+
+    @property
+    def stages_of_tile(self) -> int:
+        """Most stages of a tile's weights: those of all k."""
+        return -(-self.k_stages * STEPS_OF_STAGE // self.config.depth)
+
+    @property
+    def x_stage_bytes(self) -> int:
+        return self.config.rows * ROW_BYTES
+
+    @property
+    def picks_at(self) -> int:
+        """Where in a stage of weights the words are that say what is picked."""
+        return self.config.depth * K_BYTES * self.width
+
+    @property
+    def weight_stage_bytes(self) -> int:
+        """Of the ring and of memory, whole lines."""
+        picks = self.config.depth * PICKS_BYTES if self.config.picked else 0
+        return -(-(self.picks_at + picks) // 128) * 128
+
+    @property
+    def out_bytes(self) -> int:
+        """Bytes of an output."""
+        return element(self.view.epilogue.out_dtype).bytes
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether threads finish their own columns, and whole words of y are put together.
+
+        What follows them must not depend on the place in y, as residuals and scales of rows do.
+        """
+        epilogue = self.view.epilogue
+        own = epilogue.residual_dtype is None and not epilogue.row_scale
+        return own and self.view.n * self.out_bytes % WORD_BYTES == 0
+
+    @property
+    def terms(self) -> int:
+        """Columns of the epilogue's terms."""
+        return self.tiles * self.width
+
+    @property
+    def row_pitch(self) -> int:
+        """Words of a row of outputs on their way to y."""
+        return -(-self.width * self.out_bytes // 128) * 32 + 2 * self.out_bytes
+
+    @property
+    def staged_bytes(self) -> int:
+        """16 rows of each warp."""
+        return 4 * self.consumers * 4 * 16 * self.row_pitch
+
+    @property
+    def terms_of_tile(self) -> int:
+        """Words of the epilogue's terms that a consumer keeps in shared memory."""
+        return 3 * self.width
+
+    @property
+    def smem_bytes(self) -> int:
+        config = self.config
+        x = config.x_stages * (self.x_stage_bytes + 16)
+        weights = config.sides * config.stages * (self.weight_stage_bytes + 16)
+        return x + weights + self.staged_bytes + 4 * self.consumers * self.terms_of_tile
+
+    @property
+    def budget(self) -> RegisterBudget:
+        """Registers of the threads that load and of those that multiply."""
+        return register_budget(self.consumers, 1)
+
+    @property
+    def registers_fit(self) -> bool:
+        """Whether a thread holds its sums, fragments of two steps and what addresses take."""
+        picking = 8 * self.blocks_m + _PICKING
+        needed = self.sums + (picking if self.config.picked else _WHOLE)
+        launch = self.width // 2 + _AT_LAUNCH <= self.budget.launch
+        return launch and needed <= self.budget.consumer
+
+    def fits(self, target: Target) -> bool:
+        """Whether the rings fit a multiprocessor's shared memory."""
+        return self.smem_bytes <= target.smem_bytes

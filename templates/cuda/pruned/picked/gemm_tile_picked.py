@@ -1,0 +1,160 @@
+"""Products with tile-wise sparse weights on wgmma over x as it lies, with k inside.
+
+Boxes of all k come by TMA, and serve the tiles that a block computes side by side. Each tile picks
+the k that it keeps as it reads them into registers, where a PRMT makes neighbours of them; or it
+multiplies all k, which leaves out pruned columns alone. Tile-wise sparsity is that of Guo et al.,
+"Accelerating Sparse DNNs Based on Tiled GEMM" (arXiv:2402.10876).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.thread_kernel import indexable
+from autoq.templates.cuda.pruned.picked.config import STEPS_OF_STAGE, PickedConfig, PickedTiling
+from autoq.templates.cuda.pruned.picked.cost import estimated_seconds, features
+from autoq.templates.cuda.pruned.picked.kernel import (
+    build_kernel,
+    epilogue_of,
+    pack_all,
+    packed_all,
+)
+from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program, Stage
+from autoq.templates.sparse.sparsity import TILE_WISE
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_ROWS = (64, 128, 192, 256)
+_SIDES = (1, 2, 3)
+_SPLITS = (1, 2, 3)
+_X_STAGES = (3, 4, 5, 6, 8)
+_DEPTHS = (2, 4)
+_STAGES = (2, 3, 4, 6, 8)
+_JOINED = (1, 2, 4)
+_CLUSTERS = (1, 2)
+_WIDEST = 256
+_MOST_CONSUMERS = 4
+_UNIT_BYTES = 16
+
+
+def _view(workload: Gemm | FloatGemm) -> PrunedProduct:
+    view = pruned_product(workload, TILE_WISE)
+    assert view is not None
+    return view
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, on wgmma.
+
+    Rows of x are whole units of 16 bytes, rows of y whole words, and what follows sums does not
+    depend on their place in y.
+    """
+    view = pruned_product(workload, TILE_WISE)
+    if view is None or view.value.bytes == 4 or not target.has_wgmma:
+        return False
+    if view.sparsity.granularity > _WIDEST or view.k * view.value.bytes % _UNIT_BYTES:
+        return False
+    tiling = PickedTiling(view, PickedConfig(_ROWS[0], 1, 1, 3, 2, 2))
+    arrays = ((view.m, view.k), (view.m, view.n), packed_all(tiling)[0].shape)
+    return tiling.whole_words and epilogue_of(tiling).supported and indexable(*arrays)
+
+
+def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedConfig]:
+    """Rings and sums that fit a multiprocessor."""
+    view = _view(workload)
+    knobs = {
+        "rows": _ROWS,
+        "sides": _SIDES,
+        "splits": _SPLITS,
+        "x_stages": _X_STAGES,
+        "depth": _DEPTHS,
+        "stages": _STAGES,
+        "joined": _JOINED,
+        "cluster": _CLUSTERS,
+        "picked": (True, False),
+    }
+
+    def tiling_of(config: PickedConfig) -> PickedTiling:
+        return PickedTiling(view, config)
+
+    def consumers_share_rows(config: PickedConfig) -> bool:
+        """Each consumer has 64 rows, or a multiple of them, and there are at most four."""
+        shared = config.rows % (64 * config.splits) == 0
+        return shared and config.sides * config.splits <= _MOST_CONSUMERS
+
+    def rows_are_there(config: PickedConfig) -> bool:
+        """No tile is twice as high as y, unless it is the lowest."""
+        return config.rows == _ROWS[0] or config.rows < 2 * view.m
+
+    def tiles_are_there(config: PickedConfig) -> bool:
+        """Joined tiles are as wide as an instruction at most, and every side has some."""
+        joined = config.joined == 1 or tiling_of(config).granularity <= _WIDEST
+        return joined and config.joined * config.sides < view.tiles + config.joined
+
+    def clusters_share_tiles(config: PickedConfig) -> bool:
+        """All blocks of a cluster have row tiles of the same tiles."""
+        return tiling_of(config).row_tiles % config.cluster == 0
+
+    def shared_memory_suffices(config: PickedConfig) -> bool:
+        """The rings and outputs fit the target."""
+        return tiling_of(config).fits(target)
+
+    def registers_suffice(config: PickedConfig) -> bool:
+        """A thread holds its sums, two steps of fragments and what addresses take."""
+        return tiling_of(config).registers_fit
+
+    def stages_hold_steps(config: PickedConfig) -> bool:
+        """Stages of weights over all of k divide those of x."""
+        return STEPS_OF_STAGE % config.depth == 0
+
+    constraints = (
+        consumers_share_rows,
+        rows_are_there,
+        tiles_are_there,
+        clusters_share_tiles,
+        shared_memory_suffices,
+        registers_suffice,
+        stages_hold_steps,
+    )
+    return Space(PickedConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
+
+
+def default(workload: Gemm | FloatGemm, target: Target) -> PickedConfig:
+    """The legal configuration of least estimated time."""
+    legal = space(workload, target).enumerate()
+    return min(legal, key=lambda config: estimate(workload, config, target))
+
+
+def estimate(workload: Gemm | FloatGemm, config: PickedConfig, target: Target) -> float:
+    """Roughly the seconds of a configuration."""
+    return estimated_seconds(PickedTiling(_view(workload), config), target)
+
+
+def build(workload: Gemm | FloatGemm, config: PickedConfig, target: Target) -> Program:
+    """One launch; parameters x, `packed`, y."""
+    kernel = build_kernel(PickedTiling(_view(workload), config), target)
+    names = (workload.inputs[0].name, *(spec.name for spec in packed(workload, config)))
+    return Program((Stage(kernel, names, (workload.outputs[0].name,)),))
+
+
+def pack(
+    workload: Gemm | FloatGemm, config: PickedConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """What `pack_all` gives."""
+    return pack_all(PickedTiling(_view(workload), config), constants)
+
+
+def packed(workload: Gemm | FloatGemm, config: PickedConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    return packed_all(PickedTiling(_view(workload), config))
+
+
+TEMPLATE = Template(
+    "gemm_tile_picked", 1, matches, space, default, build, pack, packed, estimate=estimate
+)

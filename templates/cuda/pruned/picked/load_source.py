@@ -1,0 +1,83 @@
+"""CUDA source of the threads that load: one for boxes of x, and one for the weights of each side."""
+
+from __future__ import annotations
+
+LOAD = r"""
+constexpr int X_STAGE = ROWS * 128, W_STAGE = W_STAGE_BYTES;
+// Where the ring of x is.
+struct XPlace {
+  int stage = 0, phase = 0;
+  __device__ __forceinline__ void next() {
+    if (++stage == X_STAGES) stage = 0, phase ^= 1;
+  }
+};
+
+// The piece of work that a block's cluster has in a turn, -1 for none: long tiles come first, and
+// every other turn goes backwards, so that clusters end together.
+__device__ __forceinline__ int item_of(int turn, int block) {
+  const int own = block / CLUSTER, item = turn * CLUSTERS + (turn % 2 ? CLUSTERS - 1 - own : own);
+  return item < ITEMS ? item : -1;
+}
+__device__ __forceinline__ int first_row_of(int item, int block) {
+  return (item % ROW_GROUPS * CLUSTER + block % CLUSTER) * ROWS;
+}
+
+__device__ __forceinline__ void copy_to_all(
+    unsigned to, const void* from, int bytes, unsigned full) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1], %2, [%3], %4;"
+               : : "r"(to), "l"(from), "r"(bytes), "r"(full),
+                   "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+}
+
+// All of k of the rows of each piece of work.
+__device__ __forceinline__ void load_x(const Ring& ring, unsigned long long x_map, int block) {
+  XPlace place;
+  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
+    const int item = item_of(turn, block);
+    if (item < 0) break;
+    const int row = first_row_of(item, block);
+    for (int s = 0; s < K_STAGES; ++s, place.next()) {
+      const unsigned full = ring.full + 8 * place.stage;
+      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+      barrier_expect(full, X_STAGE);
+      LOAD_BOX
+    }
+  }
+}
+
+__device__ __forceinline__ void load_weights(
+    const Ring& ring, const unsigned char* values, const int4* tiles, int block, int side) {
+  Place place;
+  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
+    const int item = item_of(turn, block);
+    if (item < 0) break;
+    const int4 tile = __ldg(tiles + item / ROW_GROUPS * SIDES + side);
+    for (int s = 0; s < tile.y; ++s, place.next()) {
+      const unsigned full = ring.full + 8 * place.stage;
+      const unsigned to = ring.stages + place.stage * W_STAGE;
+      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+      barrier_expect(full, W_STAGE);
+      constexpr int SHARE = W_STAGE / CLUSTER;
+      const int own = block % CLUSTER * SHARE;
+      const unsigned char* from = values + (long long)(tile.x + s) * W_STAGE + own;
+      if constexpr (CLUSTER == 1) bulk_copy(to, from, SHARE, full);
+      else copy_to_all(to + own, from, SHARE, full);
+    }
+  }
+  if constexpr (CLUSTER > 1) {  // others still arrive here
+    for (int i = 0; i < STAGES; ++i, place.next())
+      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+  }
+}
+"""
+"""load_x(ring, x_map, block) and load_weights(ring, values, tiles, block, side) of one thread.
+
+LOAD_BOX stands for `ROWS_BOX` or another box of x."""
+
+ROWS_BOX = """asm volatile(
+          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+          " [%0], [%1, {%2, %3}], [%4];"
+          : : "r"(ring.stages + place.stage * X_STAGE), "l"(x_map), "r"(s * (128 / SIZE)),
+              "r"(row), "r"(full) : "memory");"""
+"""Rows of a matrix."""

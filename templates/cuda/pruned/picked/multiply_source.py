@@ -1,0 +1,257 @@
+"""CUDA source of consumers: wgmma over what a tile picks of x, or over all of k, then outputs."""
+
+from __future__ import annotations
+
+MULTIPLY = r"""
+// The rings of a consumer: x for all, and the weights of its side.
+struct Rings { Ring x, weights; };
+
+// A warp has read the stage in front of a place, whose weights came from all blocks of the cluster.
+__device__ __forceinline__ void leave_weights(const Ring& ring, const Place& place, int lane) {
+  const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
+  if constexpr (CLUSTER == 1) {
+    if (lane == 0) barrier_arrive(empty);
+  } else if (lane < CLUSTER) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 : : "r"(empty), "r"(lane) : "memory");
+  }
+}
+// The stages of x of a piece of work that a warp has waited for. It reads the newest one, and of
+// those who pick the one before.
+struct Window {
+  XPlace place;
+  int taken;
+  unsigned even, odd;  // where the newest even and odd stages are
+  __device__ __forceinline__ void leave(const Ring& ring, int back, int lane) {
+    const int stage = place.stage - back;
+    __syncwarp();
+    if (lane == 0) barrier_arrive(ring.empty + 8 * (stage < 0 ? stage + X_STAGES : stage));
+  }
+  __device__ __forceinline__ void advance(const Ring& ring, int lane) {
+    if (taken >= 2) leave(ring, 2, lane);
+    barrier_wait(ring.full + 8 * place.stage, place.phase);
+    const unsigned at = ring.stages + place.stage * X_STAGE;
+    if (taken & 1) odd = at;
+    else even = at;
+    place.next(), ++taken;
+  }
+  // All stages that the piece of work has left.
+  __device__ __forceinline__ void end(const Ring& ring, int lane) {
+    while (taken < K_STAGES) advance(ring, lane);
+    if (K_STAGES > 1) leave(ring, 2, lane);
+    leave(ring, 1, lane);
+    taken = 0;
+  }
+};
+__device__ __forceinline__ void begin_products() {
+  asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+}
+__device__ __forceinline__ void end_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+}
+// All groups of products but the last one have ended.
+__device__ __forceinline__ void await_products() {
+  asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+}
+__device__ __forceinline__ unsigned long long weights_at(unsigned at) {
+  // Unswizzled: units of 16 bytes along k are WIDTH rows apart, groups of eight rows 128 bytes.
+  return (at & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
+}
+MULTIPLY_TILE
+
+__device__ __forceinline__ void multiply_tiles(
+    const Rings& rings, Outputs& outputs, int* terms, const int4* tiles, const Constants& from,
+    int block, int consumer, int thread) {
+  const int lane = thread % 32, side = consumer / SPLITS;
+  const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
+  Place place;
+  Window window = {};
+  SUM sums[ALL];
+  const auto tile_of = [&](int turn) {
+    const int item = item_of(turn, block);
+    return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS * SIDES + side);
+  };
+  int4 tile = tile_of(0), next;
+  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn, tile = next) {
+    const int item = item_of(turn, block);
+    if (item < 0) break;
+    next = tile_of(turn + 1);
+    if (tile.y == 0) {  // no tile at this side
+      window.end(rings.x, lane);
+      continue;
+    }
+    const int number = item / ROW_GROUPS * SIDES + side;
+    begin_terms(terms, from, number * WIDTH, consumer, thread % 128);
+    multiply_tile(sums, rings, place, window, tile.y, own_row, lane);
+    await_terms(consumer);
+    finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
+  }
+}
+
+__device__ __forceinline__ void multiply_picked(
+    unsigned char* smem, unsigned long long x_map, const unsigned char* values, const int4* tiles,
+    const void* entries, const Constants& from, OUT* y, int block, int thread) {
+  unsigned base;  // kept in a register
+  asm volatile("mov.u32 %0, %1;" : "=r"(base) : "r"((unsigned)__cvta_generic_to_shared(smem)));
+  constexpr int W_AT = X_STAGES * X_STAGE, ROWS_AT = W_AT + SIDES * STAGES * W_STAGE;
+  constexpr int TERMS_AT = ROWS_AT + OUTPUT_BYTES;
+  constexpr int BARRIERS_AT = TERMS_AT + CONSUMERS * TERMS * 4;
+  constexpr int W_BARRIERS_AT = BARRIERS_AT + 16 * X_STAGES;
+  const Ring x = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * X_STAGES};
+  const auto weights_of = [&](int side) {
+    const unsigned full = base + W_BARRIERS_AT + side * (16 * STAGES);
+    return Ring{base + W_AT + side * (STAGES * W_STAGE), full, full + 8 * STAGES};
+  };
+  if (thread == 0) {
+    for (int s = 0; s < X_STAGES; ++s) {
+      barrier_init(x.full + 8 * s, 1);
+      barrier_init(x.empty + 8 * s, CONSUMERS * 4);
+    }
+    for (int side = 0; side < SIDES; ++side) {
+      for (int s = 0; s < STAGES; ++s) {
+        barrier_init(weights_of(side).full + 8 * s, 1);
+        barrier_init(weights_of(side).empty + 8 * s, SPLITS * 4 * CLUSTER);
+      }
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+  }
+  if constexpr (CLUSTER == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
+  }
+  const int group = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
+  if (group == CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
+    const int warp = thread % 128 / 32;
+    if (thread % 32 != 0) return;
+    if (warp == 0) load_x(x, x_map, block);
+    else if (warp <= SIDES) load_weights(weights_of(warp - 1), values, tiles, block, warp - 1);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
+    const Rings rings = {x, weights_of(group / SPLITS)};
+    Outputs outputs = {reinterpret_cast<unsigned*>(smem + ROWS_AT), entries, y, 0, 0, 0};
+    int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
+    multiply_tiles(rings, outputs, terms, tiles, from, block, group, thread);
+  }
+}
+"""
+"""MULTIPLY_TILE stands for `PICK` or `WHOLE`; `words_source.WORDS` and `help_source.ALONE` finish.
+
+multiply_picked(smem, x_map, values, tiles, entries, Constants, y, block, thread)."""
+
+PICK = r"""
+__device__ __forceinline__ unsigned word_at(unsigned at) {
+  unsigned word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
+  return word;
+}
+// Where the two words of a register are in the rows of a lane: swizzled rows of 128 bytes.
+struct Words {
+  unsigned first, second, selector;
+  __device__ __forceinline__ Words(
+      unsigned pick, const Window& window, unsigned row_at, unsigned swizzle) {
+    first = (pick >> 14 & 0x7c ^ swizzle) + row_at + (pick >> 21 & 1 ? window.odd : window.even);
+    second = (pick >> 20 & 0x7c ^ swizzle) + row_at + (pick >> 27 & 1 ? window.odd : window.even);
+    selector = pick;
+  }
+  __device__ __forceinline__ unsigned of(int row) const {
+    return __byte_perm(word_at(first + row * 128), word_at(second + row * 128), selector);
+  }
+};
+// The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
+__device__ __forceinline__ void multiply_tile(
+    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
+    int lane) {
+  const unsigned row_at = (own_row + lane / 4) * 128, swizzle = lane / 4 << 4;
+  unsigned a[2][BLOCKS_M][4];  // of the products under way and of the next ones
+  #pragma unroll 1
+  for (int s = 0; s < stages; ++s) {
+    const unsigned weights = rings.weights.stages + place.stage * W_STAGE;
+    const unsigned long long descriptor = weights_at(weights);
+    barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
+    #pragma unroll
+    for (int step = 0; step < DEPTH; ++step) {
+      unsigned lower, upper;
+      asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(lower), "=r"(upper)
+                   : "r"(weights + PICKS_AT + step * 32 + lane % 4 * 8) : "memory");
+      #pragma unroll 1
+      for (int n = __shfl_sync(0xffffffff, lower >> 28, 0); n > 0; --n)
+        window.advance(rings.x, lane);
+      const Words near(lower, window, row_at, swizzle), far(upper, window, row_at, swizzle);
+      await_products();
+      if (step == 1 && s > 0) leave_weights(rings.weights, place, lane);
+      unsigned (&f)[BLOCKS_M][4] = a[step % 2];
+      #pragma unroll
+      for (int b = 0; b < BLOCKS_M; ++b) {
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          f[b][half] = near.of(b * 64 + half * 8);
+          f[b][2 + half] = far.of(b * 64 + half * 8);
+        }
+      }
+      // All are ready in front of the fence, or the compiler lets products wait for each other.
+      #pragma unroll
+      for (int b = 0; b < BLOCKS_M; ++b) {
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(f[b][e]) : : "memory");
+      }
+      begin_products();
+      #pragma unroll
+      for (int b = 0; b < BLOCKS_M; ++b)
+        product(sums + b * (WIDTH / 2), f[b][0], f[b][1], f[b][2], f[b][3],
+                descriptor + step * 2 * WIDTH, s + step > 0);
+      end_products();
+    }
+    place.next();
+  }
+  window.end(rings.x, lane);
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  #pragma unroll
+  for (int i = 0; i < ALL; ++i) hold(sums[i]);
+  leave_weights(rings.weights, place, lane);
+}
+"""
+"""Registers of the left factor are put together of words that `picks.Picks` names."""
+
+WHOLE = r"""
+// The sums of one tile's columns over all of k, x and weights from shared memory.
+__device__ __forceinline__ void multiply_tile(
+    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
+    int lane) {
+  constexpr int OF_X = 4 / DEPTH;  // stages of weights to one of x
+  #pragma unroll 1
+  for (int s = 0; s < stages; ++s) {
+    const unsigned long long descriptor =
+        weights_at(rings.weights.stages + place.stage * W_STAGE);
+    if (s % OF_X == 0) {
+      // The stage before the newest one is read.
+      window.advance(rings.x, lane);
+    }
+    const unsigned at = (window.taken & 1 ? window.even : window.odd) + own_row / 64 * 8192;
+    const unsigned long long x =
+        1ull << 62 | 64ull << 32 | (at & 0x3ffff) >> 4 | s % OF_X * (DEPTH * 2);
+    barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
+    begin_products();
+    #pragma unroll
+    for (int step = 0; step < DEPTH; ++step) {
+      #pragma unroll
+      for (int b = 0; b < BLOCKS_M; ++b)
+        product(sums + b * (WIDTH / 2), x + b * 512 + step * 2, descriptor + step * 2 * WIDTH,
+                s + step > 0);
+    }
+    end_products();
+    await_products();
+    if (s > 0) leave_weights(rings.weights, place, lane);
+    place.next();
+  }
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  window.end(rings.x, lane);
+  #pragma unroll
+  for (int i = 0; i < ALL; ++i) hold(sums[i]);
+  leave_weights(rings.weights, place, lane);
+}
+"""
+"""Both factors lie in shared memory."""

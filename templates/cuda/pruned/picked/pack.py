@@ -1,0 +1,101 @@
+"""A tile-wise weight as the kernel that picks reads it: stages of weights with what is picked.
+
+Tiles come longest first, in groups side by side. Between them tiles write every column of y: a tile
+has the columns from its first one to the next tile's, some of which no tile computes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.cuda.device.mma.wgmma import K_BYTES
+from autoq.templates.cuda.pruned.picked.config import (
+    PICKS_BYTES,
+    ROW_BYTES,
+    STEPS_OF_STAGE,
+    PickedTiling,
+)
+from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
+from autoq.templates.cuda.pruned.tile_wise.pack import Schedule, first_columns
+from autoq.templates.cuda.pruned.tile_wise.words import pack_words
+from autoq.templates.sparse.tiles import tiles_of
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_UNIT_BYTES = 16
+_WHOLE_WORD = 0x3210
+"""The selector of steps that fill a stage: values that are there, since 0 times NaN is not 0."""
+
+
+def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
+    """values, tiles, and entries of words."""
+    stages = tiling.tiles * tiling.stages_of_tile
+    words = tiling.view.n * tiling.out_bytes // 4 + tiling.tiles
+    return (
+        TensorSpec("values", (stages, tiling.weight_stage_bytes), "uint8"),
+        TensorSpec("tiles", (tiling.tiles, 4), "int32"),
+        TensorSpec("entries", (words, 4), "int32"),
+    )
+
+
+def pack_schedule(tiling: PickedTiling, constants: Constants) -> Schedule:
+    """values, tiles and entries of a weight.
+
+    values: of each stage columns of 16 bytes along k, one below the other for all columns of a
+    tile, as wgmma reads them unswizzled, and behind them the words of `Picks`. tiles: the first
+    stage, stages, the first of the words' entries and their number.
+    """
+    view = tiling.view
+    weight = view.weight(constants)
+    found = tiles_of(weight.T != 0, tiling.granularity)
+    values, tiles, entries = (np.zeros(spec.shape, spec.dtype) for spec in schedule_specs(tiling))
+    order = sorted(range(len(found)), key=lambda index: -len(found[index].rows))
+    starts, stage = first_columns(found, view.n), 0
+    columns = np.full((tiling.tiles, tiling.width), view.n)
+    for number, index in enumerate(order):
+        own = found[index].columns
+        made = _stages_of(tiling, weight, own, found[index].rows)
+        values[stage : stage + len(made)] = made
+        tiles[number] = stage, len(made), starts[index], starts[index + 1] - starts[index]
+        columns[number, : len(own)] = own
+        stage += len(made)
+    if not found:  # a tile without columns, so that kernels know no sums without products
+        made = _stages_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        values[: len(made)] = made
+        tiles[0] = 0, len(made), 0, view.n
+    spans = tiles[:, 2:].copy()
+    tiles[:, 2:] = pack_words(spans, columns, view.of_no_weight(constants), entries)
+    return Schedule((values, tiles, entries), columns.reshape(-1))
+
+
+def _stages_of(
+    tiling: PickedTiling, weight: np.ndarray, columns: np.ndarray, kept: np.ndarray
+) -> np.ndarray:
+    """A tile's stages, uint8 [stages, bytes]; at least one, of zeros where nothing is kept."""
+    depth, size = tiling.config.depth, tiling.size
+    words: np.ndarray | None = None
+    if tiling.config.picked:
+        picks = pick_rows(kept, size, tiling.view.k)
+        rows, words = picks.rows, picks.words
+    else:
+        count = tiling.k_stages * ROW_BYTES // size
+        everything = np.arange(count)
+        rows = np.where(everything < tiling.view.k, everything, NO_ROW)
+        rows = rows.reshape(tiling.k_stages * STEPS_OF_STAGE, -1)
+    steps = max(1, -(-len(rows) // depth)) * depth
+    rows = np.pad(rows, ((0, steps - len(rows)), (0, 0)), constant_values=NO_ROW)
+    filled = np.zeros((steps, rows.shape[1], tiling.width), weight.dtype)
+    # [columns, steps, values] to [steps, values, columns].
+    own = weight[np.ix_(columns, np.maximum(rows, 0).reshape(-1))].reshape(-1, *rows.shape)
+    filled[:, :, : len(columns)] = own.transpose(1, 2, 0) * (rows != NO_ROW)[:, :, None]
+    units = filled.reshape(steps, K_BYTES // _UNIT_BYTES, -1, tiling.width).transpose(0, 1, 3, 2)
+    lying = np.ascontiguousarray(units).view(np.uint8).reshape(steps // depth, -1)
+    made = np.zeros((len(lying), tiling.weight_stage_bytes), np.uint8)
+    made[:, : tiling.picks_at] = lying
+    if words is not None:
+        padding = (0, steps - len(words)), (0, 0), (0, 0)
+        words = np.pad(words, padding, constant_values=_WHOLE_WORD)
+        own_words = np.ascontiguousarray(words.astype("<u4")).view(np.uint8)
+        end = tiling.picks_at + depth * PICKS_BYTES
+        made[:, tiling.picks_at : end] = own_words.reshape(len(lying), -1)
+    return made

@@ -1,0 +1,223 @@
+"""Which two words of a row of x each register of wgmma's left factor is put together from.
+
+A register of a fragment holds a word's worth of values along k. A PRMT picks them out of any two
+words of a row, so that values that a tile keeps become neighbours. Words lie in stages of 128 bytes
+of k, of which the newest two are there at once. Lanes of four read eight rows each: the banks of
+swizzled rows differ where the places of their words in units of 16 bytes do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+WORD_BYTES, UNIT_WORDS, STAGE_WORDS = 4, 4, 32
+"""Words of a unit of 16 bytes and of a row of a stage."""
+STEP_WORDS = 8
+"""Words of a row that an instruction multiplies: two of each of four lanes."""
+NO_ROW = -1
+_MOST_ADVANCE = 15
+_FIRST_AT, _SECOND_AT, _ADVANCE_AT = 16, 22, 28
+
+
+@dataclass(frozen=True)
+class Picks:
+    """The steps of a tile, one instruction's reduction each.
+
+    rows: int64 [steps, values], which k each value of a step is, NO_ROW for a weight of 0.
+    words: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, then
+    of either word five bits of its place in a stage and one that tells odd stages, and in the
+    highest four bits how many stages begin with the step, which all words of a step have.
+    """
+
+    rows: np.ndarray
+    words: np.ndarray
+
+
+@dataclass
+class _Word:
+    """A word of a row of x, and which of its values are kept and not picked yet."""
+
+    stage: int
+    word: int
+    values: list[int]
+
+    @property
+    def column(self) -> int:
+        """Its place in a unit, on which its bank depends."""
+        return self.word % UNIT_WORDS
+
+
+@dataclass
+class _Slot:
+    """A register: the words that it is put together from, and (word, value) of each place."""
+
+    words: list[_Word]
+    taken: list[tuple[int, int]]
+
+
+@dataclass
+class _Builder:
+    """Steps of a tile as they are made."""
+
+    per_word: int
+    rows: list[list[int]] = field(default_factory=list)
+    words: list[list[int]] = field(default_factory=list)
+    advance: int = 0
+
+    def wait(self) -> None:
+        """A stage more, which begins with the next step."""
+        if self.advance == _MOST_ADVANCE:
+            self.step([], 0)
+        self.advance += 1
+
+    def step(self, slots: Sequence[_Slot], stage: int) -> None:
+        """A step of up to eight registers."""
+        rows: list[int] = []
+        words: list[int] = []
+        spare = slots[0] if slots else _Slot([_Word(stage, 0, [])], [(0, 0)])
+        for half in range(2):
+            words += self._quad(slots[4 * half : 4 * half + 4], spare, rows)
+        self.rows.append(rows)
+        self.words.append([word | self.advance << _ADVANCE_AT for word in words])
+        self.advance = 0
+
+    def _quad(self, slots: Sequence[_Slot], spare: _Slot, rows: list[int]) -> list[int]:
+        """Words of four lanes. Places without a value read what another one has."""
+        filled = [*slots, *[spare] * (4 - len(slots))]
+        second = {slot.words[1].column for slot in filled if len(slot.words) > 1}
+        free = [column for column in range(UNIT_WORDS) if column not in second]
+        made = []
+        for at, slot in enumerate(filled):
+            own = slot.taken if at < len(slots) else []
+            first = slot.words[0]
+            if len(slot.words) > 1:
+                other = slot.words[1]
+            else:  # which nothing is picked from
+                other = _Word(first.stage, free.pop() if free else first.word, [])
+            rows += [
+                self._row(slot.words[word], value) for word, value in own
+            ] + [NO_ROW] * (self.per_word - len(own))  # fmt: skip
+            made.append(self._selector(slot) | _place(first) << _FIRST_AT
+                        | _place(other) << _SECOND_AT)  # fmt: skip
+        return made
+
+    def _row(self, word: _Word, value: int) -> int:
+        return (word.stage * STAGE_WORDS + word.word) * self.per_word + value
+
+    def _selector(self, slot: _Slot) -> int:
+        size = WORD_BYTES // self.per_word
+        found = 0
+        for place in range(self.per_word):
+            word, value = slot.taken[min(place, len(slot.taken) - 1)]
+            for byte in range(size):
+                found |= (word * WORD_BYTES + value * size + byte) << 4 * (place * size + byte)
+        return found
+
+
+def _place(word: _Word) -> int:
+    """Five bits of its place in a stage, and whether the stage is an odd one."""
+    return word.word | (word.stage & 1) << 5
+
+
+def pick_rows(kept: np.ndarray, size: int, k: int) -> Picks:
+    """The steps of a tile that keeps these k, in ascending order, of values of `size` bytes.
+
+    They are never more than those of all k.
+    """
+    per_word = WORD_BYTES // size
+    stages = -(-k // (per_word * STAGE_WORDS))
+    builder = _Builder(per_word)
+    words, ends = np.unique(kept // per_word, return_index=True)
+    groups = np.split(kept % per_word, ends[1:]) if len(words) else []
+    by_stage: list[list[_Word]] = [[] for _ in range(stages)]
+    for word, values in zip(words.tolist(), groups, strict=True):
+        stage = word // STAGE_WORDS
+        by_stage[stage].append(_Word(stage, word % STAGE_WORDS, values.tolist()))
+    pool: list[_Word] = []
+    for stage in range(stages):
+        builder.wait()
+        pool += by_stage[stage]
+        last = stage == stages - 1
+        while pool and (last or pool[0].stage < stage or _is_full(pool, per_word)):
+            builder.step(_take_step(pool, per_word), stage)
+    if not builder.rows:  # which reads something that is there
+        builder.advance = 1
+        builder.step([], 0)
+    most = stages * STAGE_WORDS // STEP_WORDS
+    if len(builder.rows) > most:
+        return all_rows(stages, per_word, set(kept.tolist()))
+    shape = (len(builder.rows), STEP_WORDS * per_word)
+    return Picks(
+        np.array(builder.rows, np.int64).reshape(shape),
+        # [steps, halves, lanes] to [steps, lanes, halves].
+        np.array(builder.words, np.uint32).reshape(-1, 2, 4).transpose(0, 2, 1),
+    )
+
+
+def all_rows(stages: int, per_word: int, kept: set[int]) -> Picks:
+    """Each register a word of its own, of all k."""
+    builder = _Builder(per_word)
+    for stage in range(stages):
+        builder.wait()
+        for first in range(0, STAGE_WORDS, STEP_WORDS):
+            taken = [(0, value) for value in range(per_word)]
+            slots = [_Slot([_Word(stage, first + i, [])], taken) for i in range(STEP_WORDS)]
+            builder.step(slots, stage)
+    rows = np.array(builder.rows, np.int64)
+    rows = np.where(np.isin(rows, list(kept)), rows, NO_ROW)
+    return Picks(rows, np.array(builder.words, np.uint32).reshape(-1, 2, 4).transpose(0, 2, 1))
+
+
+def _is_full(pool: Sequence[_Word], per_word: int) -> bool:
+    return sum(len(word.values) for word in pool) >= STEP_WORDS * per_word
+
+
+def _take_step(pool: list[_Word], per_word: int) -> list[_Slot]:
+    """Up to eight registers out of the pool, oldest words first."""
+    slots: list[_Slot] = []
+    for _ in range(2):
+        columns: tuple[set[int], set[int]] = set(), set()
+        for _ in range(4):
+            if not pool:
+                return slots
+            slots.append(_take_slot(pool, per_word, columns))
+    return slots
+
+
+def _take_slot(
+    pool: list[_Word], per_word: int, columns: tuple[set[int], set[int]]
+) -> _Slot:  # fmt: skip
+    """One register: an old word, and one that fills it up, in columns that are free."""
+    oldest = pool[0].stage
+    candidates = [word for word in pool if word.stage == oldest]
+    first = min(candidates, key=lambda word: word.column in columns[0] and word.column in columns[1])
+    needed = per_word - len(first.values)
+    others = [word for word in pool if word is not first] if needed else []
+    if not others:
+        words, taken = [first], [(0, value) for value in first.values]
+        columns[0].add(first.column)
+        pool.remove(first)
+        return _Slot(words, taken)
+    flipped = first.column in columns[0]
+    free = columns[0] if flipped else columns[1]
+
+    def preference(word: _Word) -> tuple[bool, bool, bool, int]:
+        """Words that fill up, without a rest, in a free column; then the largest."""
+        count = len(word.values)
+        return count < needed, word.column in free, count != needed, -count
+
+    second = min(others, key=preference)
+    own, more = first.values, second.values[:needed]
+    second.values = second.values[needed:]
+    pool.remove(first)
+    if not second.values:
+        pool.remove(second)
+    words = [second, first] if flipped else [first, second]
+    place = 1 if flipped else 0
+    taken = [(place, value) for value in own] + [(1 - place, value) for value in more]
+    for column, word in zip(columns, words, strict=True):
+        column.add(word.column)
+    return _Slot(words, taken)

@@ -1,0 +1,176 @@
+"""The tile-wise kernel that picks: what it picks, its packed arrays, and outputs on the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
+from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
+from autoq.templates.cuda.pruned.picked.pack import pack_schedule
+from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
+from autoq.templates.cuda.pruned.product import pruned_product
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.sparsity import TILE_WISE, Sparsity
+from autoq.templates.structure import Structure
+from autoq.templates.target import parse_target
+
+TARGET = parse_target("cuda:sm_90a")
+CLASS = Sparsity("tw", 64, 160, Structure(512, 192, 320))
+BYTES = Gemm(100, 300, 416, sparsity=CLASS)
+FLOATS = FloatGemm(100, 300, 416, weight_dtype="float16", sparsity=CLASS)
+EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
+
+
+def picked_values(words: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which value of a row each place of each step holds, and how many stages have begun."""
+    values, begun = [], 0
+    began = []
+    for step in words:
+        assert len(np.unique(step >> 28)) == 1  # what all lanes are told
+        begun += int(step[0, 0] >> 28)
+        assert begun > 0
+        stage_of = {(begun - 1) & 1: begun - 1, begun & 1: begun - 2}
+        row = []
+        for half in range(2):
+            for lane in range(4):
+                word = int(step[lane, half])
+                both = [
+                    stage_of[word >> at + 5 & 1] * 128 + (word >> at & 31) * 4 for at in (16, 22)
+                ]
+                nibbles = [word >> 4 * byte & 15 for byte in range(4)]
+                row += [both[n // 4] + n % 4 for n in nibbles]
+        values.append(np.array(row)[::size] // size)
+        began.append(begun)
+    return np.array(values), np.array(began)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.3, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("k", [16, 416, 4096])
+def test_words_pick_what_is_kept(size: int, share: float, k: int) -> None:
+    kept = np.flatnonzero(np.random.default_rng(3).random(k) < share)
+    picks = pick_rows(kept, size, k)
+    found = picks.rows[picks.rows != NO_ROW]
+    np.testing.assert_array_equal(np.sort(found), kept)
+    values, began = picked_values(picks.words, size)
+    there = picks.rows != NO_ROW
+    np.testing.assert_array_equal(values[there], picks.rows[there])
+    stages = -(-k * size // 128)
+    assert began[-1] <= stages and 1 <= len(picks.rows) <= max(1, stages * 4)
+    # Places that are not needed read stages that are there too.
+    assert (values >= 0).all() and (values * size // 128 < began[:, None]).all()
+
+
+def test_most_places_of_dense_tiles_are_filled() -> None:
+    """A step starts where the one before ends, in the stage or in the next one."""
+    for size, share, least in [(1, 0.7, 0.97), (1, 0.5, 0.94), (2, 0.5, 0.97), (2, 0.3, 0.95)]:
+        kept = np.flatnonzero(np.random.default_rng(4).random(4096) < share)
+        assert len(kept) / pick_rows(kept, size, 4096).rows.size > least
+
+
+def test_banks_of_four_lanes_are_mostly_different() -> None:
+    """Words of one read by four lanes lie in different places of units of 16 bytes."""
+    kept = np.flatnonzero(np.random.default_rng(4).random(4096) < 0.5)
+    for size in (1, 2):
+        words = pick_rows(kept, size, 4096).words
+        turns = []
+        for at in (16, 22):
+            place = words >> at & 63
+            for lanes in place.transpose(0, 2, 1).reshape(-1, 4):
+                distinct = np.unique(lanes)
+                turns.append(np.bincount(distinct % 4).max())
+        assert np.mean(turns) < 1.3
+
+
+@pytest.mark.parametrize("workload", [BYTES, FLOATS], ids=str)
+@pytest.mark.parametrize(
+    "config",
+    [
+        PickedConfig(128, 2, 1, 3, 4, 2),
+        PickedConfig(64, 1, 1, 3, 2, 2, joined=2),
+        PickedConfig(64, 1, 1, 3, 2, 2, joined=4, picked=False),
+    ],
+)
+def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
+    view = pruned_product(workload, TILE_WISE)
+    assert view is not None
+    tiling = PickedTiling(view, config)
+    _, constants = workload.random_case(np.random.default_rng(1))
+    schedule = pack_schedule(tiling, constants)
+    values, tiles, _ = schedule.arrays
+    weight = np.asarray(constants["weight"])
+    found = np.zeros((301, 1024), np.float64)
+    for (first, count, *_), columns in zip(
+        tiles, schedule.columns.reshape(tiling.tiles, -1), strict=True
+    ):
+        if not count:  # no tile at this side
+            continue
+        stages = values[first : first + count]
+        own = np.ascontiguousarray(stages[:, : tiling.picks_at]).view(weight.dtype)
+        # [steps, units, columns, values of a unit] to [steps, values, columns].
+        steps = own.reshape(count * config.depth, 2, tiling.width, -1).transpose(0, 1, 3, 2)
+        steps = steps.reshape(count * config.depth, -1, tiling.width).astype(np.float64)
+        if config.picked:
+            end = tiling.picks_at + config.depth * 32
+            words = np.ascontiguousarray(stages[:, tiling.picks_at : end]).view(np.uint32)
+            rows = picked_values(words.reshape(-1, 4, 2), tiling.size)[0]
+        else:
+            rows = np.arange(steps.shape[0] * steps.shape[1]).reshape(steps.shape[:2])
+        for row, step in zip(rows, steps, strict=True):
+            np.add.at(found, np.ix_(columns, row), step.T)
+    np.testing.assert_array_equal(found[:300, :416], weight.astype(np.float64))
+    assert not found[300].any() and not found[:, 416:].any()
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (BYTES, PickedConfig(128, 2, 1, 3, 4, 2)),
+        (FLOATS, PickedConfig(64, 1, 1, 3, 2, 3)),
+        (replace(BYTES, m=200), PickedConfig(64, 3, 1, 4, 2, 2)),
+        (replace(FLOATS, m=200, bias=True), PickedConfig(128, 2, 2, 3, 2, 2, cluster=2)),
+        (replace(BYTES, m=150), PickedConfig(192, 1, 3, 3, 4, 2, joined=2)),
+        (
+            replace(BYTES, m=300, in_dtype="uint8", weight_dtype="uint8",
+                    epilogue=Epilogue("int32")),
+            PickedConfig(128, 1, 2, 3, 2, 3, joined=2, cluster=1),
+        ),
+        (replace(BYTES, epilogue=Epilogue("int8", table=True)), PickedConfig(64, 2, 1, 3, 4, 3)),
+        (replace(BYTES, k=1040, m=70), PickedConfig(64, 2, 1, 3, 2, 2)),
+        (replace(BYTES, k=96), PickedConfig(64, 2, 1, 3, 4, 3)),
+        (replace(BYTES, sparsity=EMPTY), PickedConfig(64, 1, 1, 3, 2, 2)),
+        (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 4, 2)),
+        (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, joined=4, picked=False)),
+        (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
+        (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
+        (
+            FloatGemm(70, 100, 80, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
+                      sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
+            PickedConfig(64, 3, 1, 3, 2, 2),
+        ),
+    ],
+    ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
+         "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16"],
+)  # fmt: skip
+def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+def test_what_it_declines() -> None:
+    assert TEMPLATE.matches(BYTES, TARGET) and TEMPLATE.matches(FLOATS, TARGET)
+    assert not TEMPLATE.matches(BYTES, parse_target("cuda:sm_80"))
+    others = (
+        BYTES.dense, replace(BYTES, sparsity=replace(CLASS, granularity=512)),
+        replace(BYTES, k=200), replace(BYTES, n=301), replace(FLOATS, k=100),
+        replace(BYTES, epilogue=Epilogue("int8", "int8")), replace(FLOATS, x_scale=True),
+    )  # fmt: skip
+    assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
