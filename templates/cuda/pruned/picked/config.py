@@ -19,7 +19,7 @@ PICKS_BYTES = STEP_WORDS * WORD_BYTES
 """Words of a step that say what is picked."""
 WARPGROUP = 128
 _M = 64
-_PICKING = 48
+_PICKING = 24
 _WHOLE = 32
 """Registers of a thread beside sums and fragments."""
 _AT_LAUNCH = 28
@@ -196,7 +196,7 @@ class PickedTiling:
     @property
     def registers_fit(self) -> bool:
         """Whether a thread holds its sums, fragments of two steps and what addresses take."""
-        picking = 8 * self.blocks_m + _PICKING
+        picking = 24 * self.blocks_m + _PICKING
         needed = self.sums + (picking if self.config.picked else _WHOLE)
         launch = self.width // 2 + _AT_LAUNCH <= self.budget.launch
         return launch and needed <= self.budget.consumer

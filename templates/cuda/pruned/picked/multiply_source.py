@@ -148,17 +148,24 @@ __device__ __forceinline__ unsigned word_at(unsigned at) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
   return word;
 }
-// Where the two words of a register are in the rows of a lane: swizzled rows of 128 bytes.
+// What a lane reads for a register of each row: two words of swizzled rows of 128 bytes.
 struct Words {
-  unsigned first, second, selector;
+  unsigned first[2 * BLOCKS_M], second[2 * BLOCKS_M], selector;
   __device__ __forceinline__ Words(
       unsigned pick, const Window& window, unsigned row_at, unsigned swizzle) {
-    first = (pick >> 14 & 0x7c ^ swizzle) + row_at + (pick >> 21 & 1 ? window.odd : window.even);
-    second = (pick >> 20 & 0x7c ^ swizzle) + row_at + (pick >> 27 & 1 ? window.odd : window.even);
+    const unsigned one =
+        (pick >> 14 & 0x7c ^ swizzle) + row_at + (pick >> 21 & 1 ? window.odd : window.even);
+    const unsigned other =
+        (pick >> 20 & 0x7c ^ swizzle) + row_at + (pick >> 27 & 1 ? window.odd : window.even);
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i) {
+      const int row = i / 2 * 64 + i % 2 * 8;
+      first[i] = word_at(one + row * 128), second[i] = word_at(other + row * 128);
+    }
     selector = pick;
   }
-  __device__ __forceinline__ unsigned of(int row) const {
-    return __byte_perm(word_at(first + row * 128), word_at(second + row * 128), selector);
+  __device__ __forceinline__ unsigned of(int i) const {
+    return __byte_perm(first[i], second[i], selector);
   }
 };
 // The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
@@ -172,26 +179,25 @@ __device__ __forceinline__ void multiply_tile(
     const unsigned weights = rings.weights.stages + place.stage * W_STAGE;
     const unsigned long long descriptor = weights_at(weights);
     barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
+    uint2 picks[DEPTH];
+    #pragma unroll
+    for (int step = 0; step < DEPTH; ++step)
+      asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(picks[step].x), "=r"(picks[step].y)
+                   : "r"(weights + PICKS_AT + step * 32 + lane % 4 * 8) : "memory");
+    // Stages of x begin here alone: behind a branch ptxas puts products one behind the other.
+    #pragma unroll 1
+    for (int n = __shfl_sync(0xffffffff, picks[0].x >> 28, 0); n > 0; --n)
+      window.advance(rings.x, lane);
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
-      unsigned lower, upper;
-      asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(lower), "=r"(upper)
-                   : "r"(weights + PICKS_AT + step * 32 + lane % 4 * 8) : "memory");
-      #pragma unroll 1
-      for (int n = __shfl_sync(0xffffffff, lower >> 28, 0); n > 0; --n)
-        window.advance(rings.x, lane);
-      const Words near(lower, window, row_at, swizzle), far(upper, window, row_at, swizzle);
+      const Words near(picks[step].x, window, row_at, swizzle);
+      const Words far(picks[step].y, window, row_at, swizzle);
       await_products();
       if (step == 1 && s > 0) leave_weights(rings.weights, place, lane);
       unsigned (&f)[BLOCKS_M][4] = a[step % 2];
       #pragma unroll
-      for (int b = 0; b < BLOCKS_M; ++b) {
-        #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          f[b][half] = near.of(b * 64 + half * 8);
-          f[b][2 + half] = far.of(b * 64 + half * 8);
-        }
-      }
+      for (int i = 0; i < 2 * BLOCKS_M; ++i)
+        f[i / 2][i % 2] = near.of(i), f[i / 2][2 + i % 2] = far.of(i);
       // All are ready in front of the fence, or the compiler lets products wait for each other.
       #pragma unroll
       for (int b = 0; b < BLOCKS_M; ++b) {

@@ -23,8 +23,6 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _UNIT_BYTES = 16
-_WHOLE_WORD = 0x3210
-"""The selector of steps that fill a stage: values that are there, since 0 times NaN is not 0."""
 
 
 def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
@@ -75,15 +73,14 @@ def _stages_of(
     depth, size = tiling.config.depth, tiling.size
     words: np.ndarray | None = None
     if tiling.config.picked:
-        picks = pick_rows(kept, size, tiling.view.k)
+        picks = pick_rows(kept, size, tiling.view.k, depth)
         rows, words = picks.rows, picks.words
     else:
         count = tiling.k_stages * ROW_BYTES // size
         everything = np.arange(count)
         rows = np.where(everything < tiling.view.k, everything, NO_ROW)
         rows = rows.reshape(tiling.k_stages * STEPS_OF_STAGE, -1)
-    steps = max(1, -(-len(rows) // depth)) * depth
-    rows = np.pad(rows, ((0, steps - len(rows)), (0, 0)), constant_values=NO_ROW)
+    steps = len(rows)
     filled = np.zeros((steps, rows.shape[1], tiling.width), weight.dtype)
     # [columns, steps, values] to [steps, values, columns].
     own = weight[np.ix_(columns, np.maximum(rows, 0).reshape(-1))].reshape(-1, *rows.shape)
@@ -93,8 +90,6 @@ def _stages_of(
     made = np.zeros((len(lying), tiling.weight_stage_bytes), np.uint8)
     made[:, : tiling.picks_at] = lying
     if words is not None:
-        padding = (0, steps - len(words)), (0, 0), (0, 0)
-        words = np.pad(words, padding, constant_values=_WHOLE_WORD)
         own_words = np.ascontiguousarray(words.astype("<u4")).view(np.uint8)
         end = tiling.picks_at + depth * PICKS_BYTES
         made[:, tiling.picks_at : end] = own_words.reshape(len(lying), -1)

@@ -29,7 +29,7 @@ class Picks:
     rows: int64 [steps, values], which k each value of a step is, NO_ROW for a weight of 0.
     words: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, then
     of either word five bits of its place in a stage and one that tells odd stages, and in the
-    highest four bits how many stages begin with the step, which all words of a step have.
+    highest four bits how many stages begin with the block, which all words of its first step have.
     """
 
     rows: np.ndarray
@@ -63,26 +63,33 @@ class _Builder:
     """Steps of a tile as they are made."""
 
     per_word: int
+    depth: int
     rows: list[list[int]] = field(default_factory=list)
     words: list[list[int]] = field(default_factory=list)
     advance: int = 0
 
     def wait(self) -> None:
-        """A stage more, which begins with the next step."""
+        """A stage more, which begins with the next block."""
         if self.advance == _MOST_ADVANCE:
-            self.step([], 0)
+            self.block([], 0)
         self.advance += 1
 
-    def step(self, slots: Sequence[_Slot], stage: int) -> None:
-        """A step of up to eight registers."""
-        rows: list[int] = []
-        words: list[int] = []
-        spare = slots[0] if slots else _Slot([_Word(stage, 0, [])], [(0, 0)])
-        for half in range(2):
-            words += self._quad(slots[4 * half : 4 * half + 4], spare, rows)
-        self.rows.append(rows)
-        self.words.append([word | self.advance << _ADVANCE_AT for word in words])
-        self.advance = 0
+    def block(self, steps: Sequence[Sequence[_Slot]], stage: int) -> None:
+        """A block of steps of up to eight registers each."""
+        spare = steps[0][0] if steps else _Slot([_Word(stage, 0, [])], [(0, 0)])
+        for slots in [*steps, *[[]] * (self.depth - len(steps))]:
+            rows: list[int] = []
+            words: list[int] = []
+            for half in range(2):
+                words += self._quad(slots[4 * half : 4 * half + 4], spare, rows)
+            self.rows.append(rows)
+            self.words.append([word | self.advance << _ADVANCE_AT for word in words])
+            self.advance = 0
+
+    def picks(self) -> Picks:
+        """All steps; [steps, halves, lanes] of words become [steps, lanes, halves]."""
+        words = np.array(self.words, np.uint32).reshape(-1, 2, 4).transpose(0, 2, 1)
+        return Picks(np.array(self.rows, np.int64), words)
 
     def _quad(self, slots: Sequence[_Slot], spare: _Slot, rows: list[int]) -> list[int]:
         """Words of four lanes. Places without a value read what another one has."""
@@ -122,14 +129,14 @@ def _place(word: _Word) -> int:
     return word.word | (word.stage & 1) << 5
 
 
-def pick_rows(kept: np.ndarray, size: int, k: int) -> Picks:
+def pick_rows(kept: np.ndarray, size: int, k: int, depth: int) -> Picks:
     """The steps of a tile that keeps these k, in ascending order, of values of `size` bytes.
 
-    They are never more than those of all k.
+    They are blocks of `depth` steps, at least one, and never more than those of all k.
     """
     per_word = WORD_BYTES // size
     stages = -(-k // (per_word * STAGE_WORDS))
-    builder = _Builder(per_word)
+    builder = _Builder(per_word, depth)
     words, ends = np.unique(kept // per_word, return_index=True)
     groups = np.split(kept % per_word, ends[1:]) if len(words) else []
     by_stage: list[list[_Word]] = [[] for _ in range(stages)]
@@ -137,42 +144,45 @@ def pick_rows(kept: np.ndarray, size: int, k: int) -> Picks:
         stage = word // STAGE_WORDS
         by_stage[stage].append(_Word(stage, word % STAGE_WORDS, values.tolist()))
     pool: list[_Word] = []
+    full = depth * STEP_WORDS * per_word
     for stage in range(stages):
         builder.wait()
         pool += by_stage[stage]
         last = stage == stages - 1
-        while pool and (last or pool[0].stage < stage or _is_full(pool, per_word)):
-            builder.step(_take_step(pool, per_word), stage)
+        while pool and (last or pool[0].stage < stage or _values(pool) >= full):
+            builder.block(_take_block(pool, per_word, depth), stage)
     if not builder.rows:  # which reads something that is there
         builder.advance = 1
-        builder.step([], 0)
-    most = stages * STAGE_WORDS // STEP_WORDS
-    if len(builder.rows) > most:
-        return all_rows(stages, per_word, set(kept.tolist()))
-    shape = (len(builder.rows), STEP_WORDS * per_word)
-    return Picks(
-        np.array(builder.rows, np.int64).reshape(shape),
-        # [steps, halves, lanes] to [steps, lanes, halves].
-        np.array(builder.words, np.uint32).reshape(-1, 2, 4).transpose(0, 2, 1),
-    )
+        builder.block([], 0)
+    if len(builder.rows) > stages * STAGE_WORDS // STEP_WORDS:
+        return _all_rows(stages, per_word, depth, kept)
+    return builder.picks()
 
 
-def all_rows(stages: int, per_word: int, kept: set[int]) -> Picks:
+def _all_rows(stages: int, per_word: int, depth: int, kept: np.ndarray) -> Picks:
     """Each register a word of its own, of all k."""
-    builder = _Builder(per_word)
+    builder = _Builder(per_word, depth)
+    taken = [(0, value) for value in range(per_word)]
     for stage in range(stages):
         builder.wait()
-        for first in range(0, STAGE_WORDS, STEP_WORDS):
-            taken = [(0, value) for value in range(per_word)]
-            slots = [_Slot([_Word(stage, first + i, [])], taken) for i in range(STEP_WORDS)]
-            builder.step(slots, stage)
-    rows = np.array(builder.rows, np.int64)
-    rows = np.where(np.isin(rows, list(kept)), rows, NO_ROW)
-    return Picks(rows, np.array(builder.words, np.uint32).reshape(-1, 2, 4).transpose(0, 2, 1))
+        slots = [_Slot([_Word(stage, word, [])], taken) for word in range(STAGE_WORDS)]
+        steps = [slots[first : first + STEP_WORDS] for first in range(0, STAGE_WORDS, STEP_WORDS)]
+        for first in range(0, len(steps), depth):
+            builder.block(steps[first : first + depth], stage)
+    found = builder.picks()
+    return Picks(np.where(np.isin(found.rows, kept), found.rows, NO_ROW), found.words)
 
 
-def _is_full(pool: Sequence[_Word], per_word: int) -> bool:
-    return sum(len(word.values) for word in pool) >= STEP_WORDS * per_word
+def _values(pool: Sequence[_Word]) -> int:
+    return sum(len(word.values) for word in pool)
+
+
+def _take_block(pool: list[_Word], per_word: int, depth: int) -> list[list[_Slot]]:
+    """The steps of a block, as long as the pool has words."""
+    steps = []
+    while pool and len(steps) < depth:
+        steps.append(_take_step(pool, per_word))
+    return steps
 
 
 def _take_step(pool: list[_Word], per_word: int) -> list[_Slot]:
