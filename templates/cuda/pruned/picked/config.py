@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
-from autoq.templates.cuda.pruned.picked.picks import STAGE_WORDS, STEP_WORDS, WORD_BYTES
+from autoq.templates.cuda.pruned.picked.operand import Operand
+from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
 from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.element import element
 from autoq.templates.target import Target
 
-ROW_BYTES = STAGE_WORDS * WORD_BYTES
-"""Of x in a stage, what a swizzle of 128 bytes holds."""
-STEPS_OF_STAGE = STAGE_WORDS // STEP_WORDS
-"""Reductions of one instruction in a stage of x."""
 PICKS_BYTES = STEP_WORDS * WORD_BYTES
 """Words of a step that say what is picked."""
 WARPGROUP = 128
@@ -33,7 +30,7 @@ class PickedConfig:
     rows: rows of y of a block.
     sides: tiles that a block computes side by side, of the same x.
     splits: consumers that share the rows of a tile.
-    x_stages: of the ring of x, each of 128 bytes of k.
+    x_stages: of the ring of x, each of up to 128 bytes of k.
     depth: reductions of one instruction in a stage of weights.
     stages: of the ring of weights of each side.
     joined: tiles that are multiplied as one.
@@ -57,13 +54,17 @@ class PickedConfig:
 class PickedTiling:
     """A tile-wise product cut by a configuration."""
 
-    view: PrunedProduct
+    operand: Operand
     config: PickedConfig
+
+    @property
+    def view(self) -> PrunedProduct:
+        return self.operand.view
 
     @property
     def size(self) -> int:
         """Bytes of a value of x."""
-        return self.view.value.bytes
+        return self.operand.size
 
     @property
     def granularity(self) -> int:
@@ -124,16 +125,21 @@ class PickedTiling:
     @property
     def k_stages(self) -> int:
         """Stages of x of a piece of work."""
-        return -(-self.view.k * self.size // ROW_BYTES)
+        return self.operand.stages
+
+    @property
+    def steps_of_stage(self) -> int:
+        """Reductions of one instruction in a stage of x."""
+        return self.operand.row_bytes // K_BYTES
 
     @property
     def stages_of_tile(self) -> int:
         """Most stages of a tile's weights: those of all k."""
-        return -(-self.k_stages * STEPS_OF_STAGE // self.config.depth)
+        return blocks_of_all(self.k_stages, self.operand.row_bytes, self.config.depth)
 
     @property
     def x_stage_bytes(self) -> int:
-        return self.config.rows * ROW_BYTES
+        return self.config.rows * self.operand.row_bytes
 
     @property
     def picks_at(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.pruned.picked.config import STEPS_OF_STAGE, PickedTiling
+from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 43.0
@@ -52,7 +52,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
 def _steps_of_tile(tiling: PickedTiling) -> float:
     """Reductions of one instruction that a tile has in the mean."""
     view, config = tiling.view, tiling.config
-    every = tiling.k_stages * STEPS_OF_STAGE
+    every = tiling.k_stages * tiling.steps_of_stage
     if not config.picked:
         return every
     kept = min(1.0, view.sparsity.structure.blocks / max(1, view.tiles) / view.k)

@@ -13,7 +13,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
-from autoq.templates.cuda.pruned.picked.config import STEPS_OF_STAGE, PickedConfig, PickedTiling
+from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.cost import estimated_seconds, features
 from autoq.templates.cuda.pruned.picked.kernel import (
     build_kernel,
@@ -21,11 +21,8 @@ from autoq.templates.cuda.pruned.picked.kernel import (
     pack_all,
     packed_all,
 )
-from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
-from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.operators.gemm import Gemm
+from autoq.templates.cuda.pruned.picked.operand import Picked, operand_of
 from autoq.templates.program import Program, Stage
-from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -40,34 +37,35 @@ _JOINED = (1, 2, 4)
 _CLUSTERS = (1, 2)
 _WIDEST = 256
 _MOST_CONSUMERS = 4
-_UNIT_BYTES = 16
 
 
-def _view(workload: Gemm | FloatGemm) -> PrunedProduct:
-    view = pruned_product(workload, TILE_WISE)
-    assert view is not None
-    return view
+def _tiling(workload: Picked, config: PickedConfig) -> PickedTiling:
+    operand = operand_of(workload)
+    assert operand is not None
+    return PickedTiling(operand, config)
 
 
 def matches(workload: object, target: Target) -> bool:
     """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, on wgmma.
 
     Rows of x are whole units of 16 bytes, rows of y whole words, and what follows sums does not
-    depend on their place in y.
+    depend on their place in y. Convolutions are those that im2col loads have the rows of.
     """
-    view = pruned_product(workload, TILE_WISE)
-    if view is None or view.value.bytes == 4 or not target.has_wgmma:
+    operand = operand_of(workload) if target.has_wgmma else None
+    if operand is None or not operand.has_boxes(target):
         return False
-    if view.sparsity.granularity > _WIDEST or view.k * view.value.bytes % _UNIT_BYTES:
+    if operand.view.sparsity.granularity > _WIDEST:
         return False
-    tiling = PickedTiling(view, PickedConfig(_ROWS[0], 1, 1, 3, 2, 2))
-    arrays = ((view.m, view.k), (view.m, view.n), packed_all(tiling)[0].shape)
+    tiling, view = PickedTiling(operand, PickedConfig(_ROWS[0], 1, 1, 3, 2, 2)), operand.view
+    arrays = ((view.m, operand.channels), (view.m, view.n), packed_all(tiling)[0].shape)
     return tiling.whole_words and epilogue_of(tiling).supported and indexable(*arrays)
 
 
-def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedConfig]:
+def space(workload: Picked, target: Target) -> Space[PickedConfig]:
     """Rings and sums that fit a multiprocessor."""
-    view = _view(workload)
+    operand = operand_of(workload)
+    assert operand is not None
+    view = operand.view
     knobs = {
         "rows": _ROWS,
         "sides": _SIDES,
@@ -81,7 +79,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedConfig]:
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:
-        return PickedTiling(view, config)
+        return PickedTiling(operand, config)
 
     def consumers_share_rows(config: PickedConfig) -> bool:
         """Each consumer has 64 rows, or a multiple of them, and there are at most four."""
@@ -110,8 +108,9 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedConfig]:
         return tiling_of(config).registers_fit
 
     def stages_hold_steps(config: PickedConfig) -> bool:
-        """Stages of weights over all of k divide those of x."""
-        return STEPS_OF_STAGE % config.depth == 0
+        """A stage of weights reads two stages of x, or one where it is over all of k."""
+        steps = tiling_of(config).steps_of_stage
+        return config.depth <= 2 * steps if config.picked else steps % config.depth == 0
 
     constraints = (
         consumers_share_rows,
@@ -125,34 +124,32 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedConfig]:
     return Space(PickedConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
-def default(workload: Gemm | FloatGemm, target: Target) -> PickedConfig:
+def default(workload: Picked, target: Target) -> PickedConfig:
     """The legal configuration of least estimated time."""
     legal = space(workload, target).enumerate()
     return min(legal, key=lambda config: estimate(workload, config, target))
 
 
-def estimate(workload: Gemm | FloatGemm, config: PickedConfig, target: Target) -> float:
+def estimate(workload: Picked, config: PickedConfig, target: Target) -> float:
     """Roughly the seconds of a configuration."""
-    return estimated_seconds(PickedTiling(_view(workload), config), target)
+    return estimated_seconds(_tiling(workload, config), target)
 
 
-def build(workload: Gemm | FloatGemm, config: PickedConfig, target: Target) -> Program:
+def build(workload: Picked, config: PickedConfig, target: Target) -> Program:
     """One launch; parameters x, `packed`, y."""
-    kernel = build_kernel(PickedTiling(_view(workload), config), target)
+    kernel = build_kernel(_tiling(workload, config), target)
     names = (workload.inputs[0].name, *(spec.name for spec in packed(workload, config)))
     return Program((Stage(kernel, names, (workload.outputs[0].name,)),))
 
 
-def pack(
-    workload: Gemm | FloatGemm, config: PickedConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
+def pack(workload: Picked, config: PickedConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """What `pack_all` gives."""
-    return pack_all(PickedTiling(_view(workload), config), constants)
+    return pack_all(_tiling(workload, config), constants)
 
 
-def packed(workload: Gemm | FloatGemm, config: PickedConfig) -> tuple[TensorSpec, ...]:
+def packed(workload: Picked, config: PickedConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    return packed_all(PickedTiling(_view(workload), config))
+    return packed_all(_tiling(workload, config))
 
 
 TEMPLATE = Template(

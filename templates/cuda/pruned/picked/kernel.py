@@ -12,11 +12,9 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
-from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, TensorMap, row_values, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.pruned.picked.config import ROW_BYTES, PickedTiling
-from autoq.templates.cuda.pruned.picked.load_source import LOAD, ROWS_BOX
+from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.cuda.pruned.picked.load_source import LOAD, PIXELS_BOX, ROWS_BOX
 from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY, PICK, WHOLE
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS
@@ -46,7 +44,9 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     )  # fmt: skip
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
     finish = WORDS.replace("SHIFTS;", (SHIFTS if view.epilogue.float_bias else "") + ";")
-    load = LOAD.replace("LOAD_BOX", ROWS_BOX)
+    images = tiling.operand.images
+    begin, box = ROWS_BOX if images is None else PIXELS_BOX
+    load = LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
     multiply = MULTIPLY.replace("MULTIPLY_TILE", PICK if config.picked else WHOLE)
     source = BITS_OF + assembly + RING + OUTPUTS + load + finish + ALONE + multiply
     for mark in (" ", "*"):
@@ -56,6 +56,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         source + _entry(tiling),
         {},
         {
+            **_image_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
             "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums, "PAIRED": False,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
             "SPLITS": config.splits, "CONSUMERS": tiling.consumers, "BLOCKS_M": tiling.blocks_m,
@@ -69,6 +70,19 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
             "CONSUMER_REGISTERS": tiling.budget.consumer,
         },
     )  # fmt: skip
+
+
+def _image_sizes(tiling: PickedTiling) -> dict[str, int]:
+    """Numbers of `PIXELS_BOX`."""
+    conv = tiling.operand.images
+    if conv is None:
+        return {}
+    return {
+        "IMAGE_P": conv.p, "IMAGE_Q": conv.q, "STRIDE_H": conv.stride[0],
+        "STRIDE_W": conv.stride[1], "TOP": conv.padding[0], "LEFT": conv.padding[1],
+        "FILTER_S": conv.s, "DILATION_H": conv.dilation[0], "DILATION_W": conv.dilation[1],
+        "STAGES_OF_TAP": tiling.operand.stages_of_tap,
+    }  # fmt: skip
 
 
 def _clusters(tiling: PickedTiling, target: Target) -> int:
@@ -94,13 +108,10 @@ def _entry(tiling: PickedTiling) -> str:
 
 def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, those of `packed_all`, y."""
-    workload, config = tiling.view.workload, tiling.config
-    functions = _namespace(tiling, target)
+    config, functions = tiling.config, _namespace(tiling, target)
+    workload = tiling.operand.images or tiling.view.workload
     x = workload.inputs[0]
     parameters = [x, *packed_all(tiling), *workload.outputs]
-    box = [row_values(x.dtype, ROW_BYTES), config.rows]
-    k = tiling.view.k
-    arguments = tiled_map(x.dtype, [k, tiling.view.m], [k], box, swizzle_mode(ROW_BYTES))
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
@@ -108,7 +119,7 @@ def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
 
     return thread_kernel(
         parameters, _clusters(tiling, target) * config.cluster, tiling.threads, target, body,
-        cluster=config.cluster, mapped={x.name: TensorMap(ENCODE_TILED, 2, arguments)},
+        cluster=config.cluster, mapped={x.name: tiling.operand.tensor_map(config.rows)},
     )  # fmt: skip
 
 
@@ -119,6 +130,7 @@ def packed_all(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: PickedTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, and what the epilogue reads."""
+    constants = tiling.operand.constants(constants)
     schedule = pack_schedule(tiling, constants)
     specs = epilogue_of(tiling).constant_parameters()
     return (*schedule.arrays, *terms_in_order(tiling.view, specs, schedule.columns, constants))

@@ -1,9 +1,9 @@
-"""CUDA source of the threads that load: one for boxes of x, and one for the weights of each side."""
+"""CUDA source of the threads that load: one for boxes of x, one for the weights of each side."""
 
 from __future__ import annotations
 
 LOAD = r"""
-constexpr int X_STAGE = ROWS * 128, W_STAGE = W_STAGE_BYTES;
+constexpr int X_STAGE = ROWS * ROW_BYTES, W_STAGE = W_STAGE_BYTES;
 // Where the ring of x is.
 struct XPlace {
   int stage = 0, phase = 0;
@@ -37,6 +37,7 @@ __device__ __forceinline__ void load_x(const Ring& ring, unsigned long long x_ma
     const int item = item_of(turn, block);
     if (item < 0) break;
     const int row = first_row_of(item, block);
+    BEGIN_BOXES
     for (int s = 0; s < K_STAGES; ++s, place.next()) {
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
@@ -73,11 +74,29 @@ __device__ __forceinline__ void load_weights(
 """
 """load_x(ring, x_map, block) and load_weights(ring, values, tiles, block, side) of one thread.
 
-LOAD_BOX stands for `ROWS_BOX` or another box of x."""
+BEGIN_BOXES and LOAD_BOX stand for those of `ROWS_BOX` or of `PIXELS_BOX`."""
 
-ROWS_BOX = """asm volatile(
+ROWS_BOX = (
+    "",
+    """asm volatile(
           "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
           " [%0], [%1, {%2, %3}], [%4];"
-          : : "r"(ring.stages + place.stage * X_STAGE), "l"(x_map), "r"(s * (128 / SIZE)),
-              "r"(row), "r"(full) : "memory");"""
+          : : "r"(ring.stages + place.stage * X_STAGE), "l"(x_map), "r"(s * (ROW_BYTES / SIZE)),
+              "r"(row), "r"(full) : "memory");""",
+)
 """Rows of a matrix."""
+
+PIXELS_BOX = (
+    """const int x_at = row % IMAGE_Q * STRIDE_W - LEFT;
+    const int y_at = row / IMAGE_Q % IMAGE_P * STRIDE_H - TOP;
+    const int image = row / (IMAGE_P * IMAGE_Q);""",
+    """const int tap = s / STAGES_OF_TAP;
+      asm volatile(
+          "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+          " [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+          : : "r"(ring.stages + place.stage * X_STAGE), "l"(x_map),
+              "r"(s % STAGES_OF_TAP * (ROW_BYTES / SIZE)), "r"(x_at), "r"(y_at), "r"(image),
+              "r"(full), "h"((unsigned short)(tap % FILTER_S * DILATION_W)),
+              "h"((unsigned short)(tap / FILTER_S * DILATION_H)) : "memory");""",
+)
+"""What a tap of a filter sees for consecutive pixels of y."""

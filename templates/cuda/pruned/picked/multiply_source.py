@@ -148,7 +148,7 @@ __device__ __forceinline__ unsigned word_at(unsigned at) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
   return word;
 }
-// What a lane reads for a register of each row: two words of swizzled rows of 128 bytes.
+// What a lane reads for a register of each row: two words of swizzled rows.
 struct Words {
   unsigned first[2 * BLOCKS_M], second[2 * BLOCKS_M], selector;
   __device__ __forceinline__ Words(
@@ -160,7 +160,7 @@ struct Words {
     #pragma unroll
     for (int i = 0; i < 2 * BLOCKS_M; ++i) {
       const int row = i / 2 * 64 + i % 2 * 8;
-      first[i] = word_at(one + row * 128), second[i] = word_at(other + row * 128);
+      first[i] = word_at(one + row * ROW_BYTES), second[i] = word_at(other + row * ROW_BYTES);
     }
     selector = pick;
   }
@@ -172,7 +172,9 @@ struct Words {
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
     int lane) {
-  const unsigned row_at = (own_row + lane / 4) * 128, swizzle = lane / 4 << 4;
+  // Units of 16 bytes change places by the number of the line of 128 bytes that they are in.
+  const unsigned row_at = (own_row + lane / 4) * ROW_BYTES;
+  const unsigned swizzle = lane / 4 * ROW_BYTES / 128 << 4;
   unsigned a[2][BLOCKS_M][4];  // of the products under way and of the next ones
   #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
@@ -227,26 +229,25 @@ WHOLE = r"""
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
     int lane) {
-  constexpr int OF_X = 4 / DEPTH;  // stages of weights to one of x
+  constexpr int OF_X = ROW_BYTES / 32 / DEPTH;  // stages of weights to one of x
+  constexpr unsigned long long SWIZZLE = ROW_BYTES == 128 ? 1 : ROW_BYTES == 64 ? 2 : 3;
   #pragma unroll 1
   for (int s = 0; s < stages; ++s) {
     const unsigned long long descriptor =
         weights_at(rings.weights.stages + place.stage * W_STAGE);
-    if (s % OF_X == 0) {
-      // The stage before the newest one is read.
-      window.advance(rings.x, lane);
-    }
-    const unsigned at = (window.taken & 1 ? window.even : window.odd) + own_row / 64 * 8192;
-    const unsigned long long x =
-        1ull << 62 | 64ull << 32 | (at & 0x3ffff) >> 4 | s % OF_X * (DEPTH * 2);
+    if (s % OF_X == 0) window.advance(rings.x, lane);  // and leave the stage before the last one
+    const unsigned at =
+        (window.taken & 1 ? window.even : window.odd) + own_row / 64 * (64 * ROW_BYTES);
+    const unsigned long long x = SWIZZLE << 62 | (unsigned long long)(ROW_BYTES / 2) << 32 |
+        (at & 0x3ffff) >> 4 | s % OF_X * (DEPTH * 2);
     barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
     begin_products();
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
       #pragma unroll
       for (int b = 0; b < BLOCKS_M; ++b)
-        product(sums + b * (WIDTH / 2), x + b * 512 + step * 2, descriptor + step * 2 * WIDTH,
-                s + step > 0);
+        product(sums + b * (WIDTH / 2), x + b * (4 * ROW_BYTES) + step * 2,
+                descriptor + step * 2 * WIDTH, s + step > 0);
     }
     end_products();
     await_products();

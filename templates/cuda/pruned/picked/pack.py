@@ -9,12 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.pruned.picked.config import (
-    PICKS_BYTES,
-    ROW_BYTES,
-    STEPS_OF_STAGE,
-    PickedTiling,
-)
+from autoq.templates.cuda.pruned.picked.config import PICKS_BYTES, PickedTiling
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule, first_columns
 from autoq.templates.cuda.pruned.tile_wise.words import pack_words
@@ -70,16 +65,17 @@ def _stages_of(
     tiling: PickedTiling, weight: np.ndarray, columns: np.ndarray, kept: np.ndarray
 ) -> np.ndarray:
     """A tile's stages, uint8 [stages, bytes]; at least one, of zeros where nothing is kept."""
-    depth, size = tiling.config.depth, tiling.size
+    depth, operand = tiling.config.depth, tiling.operand
+    stages, row_bytes = tiling.k_stages, operand.row_bytes
     words: np.ndarray | None = None
     if tiling.config.picked:
-        picks = pick_rows(kept, size, tiling.view.k, depth)
+        places = operand.places(np.asarray(kept, np.int64))
+        picks = pick_rows(places, operand.size, stages, row_bytes, depth)
         rows, words = picks.rows, picks.words
     else:
-        count = tiling.k_stages * ROW_BYTES // size
-        everything = np.arange(count)
-        rows = np.where(everything < tiling.view.k, everything, NO_ROW)
-        rows = rows.reshape(tiling.k_stages * STEPS_OF_STAGE, -1)
+        every = np.arange(stages * row_bytes // operand.size)
+        rows = every.reshape(stages * tiling.steps_of_stage, -1)
+    rows = operand.rows(rows)
     steps = len(rows)
     filled = np.zeros((steps, rows.shape[1], tiling.width), weight.dtype)
     # [columns, steps, values] to [steps, values, columns].

@@ -1,9 +1,10 @@
 """Which two words of a row of x each register of wgmma's left factor is put together from.
 
 A register of a fragment holds a word's worth of values along k. A PRMT picks them out of any two
-words of a row, so that values that a tile keeps become neighbours. Words lie in stages of 128 bytes
-of k, of which the newest two are there at once. Lanes of four read eight rows each: the banks of
-swizzled rows differ where the places of their words in units of 16 bytes do.
+words of a row, so that values that a tile keeps become neighbours. Words lie in stages of up to 128
+bytes of k, of which the newest two are there for a block of steps, those of a stage of weights.
+Lanes of four read eight rows each: the banks of swizzled rows differ where the places of their
+words in units of 16 bytes do.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-WORD_BYTES, UNIT_WORDS, STAGE_WORDS = 4, 4, 32
-"""Words of a unit of 16 bytes and of a row of a stage."""
+WORD_BYTES, UNIT_WORDS = 4, 4
+"""Bytes of a word, and words of a unit of 16 bytes."""
 STEP_WORDS = 8
 """Words of a row that an instruction multiplies: two of each of four lanes."""
 NO_ROW = -1
@@ -26,7 +27,8 @@ _FIRST_AT, _SECOND_AT, _ADVANCE_AT = 16, 22, 28
 class Picks:
     """The steps of a tile, one instruction's reduction each.
 
-    rows: int64 [steps, values], which k each value of a step is, NO_ROW for a weight of 0.
+    rows: int64 [steps, values], which place of all stages each value of a step is, NO_ROW for a
+    weight of 0.
     words: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, then
     of either word five bits of its place in a stage and one that tells odd stages, and in the
     highest four bits how many stages begin with the block, which all words of its first step have.
@@ -63,6 +65,7 @@ class _Builder:
     """Steps of a tile as they are made."""
 
     per_word: int
+    stage_words: int
     depth: int
     rows: list[list[int]] = field(default_factory=list)
     words: list[list[int]] = field(default_factory=list)
@@ -112,7 +115,7 @@ class _Builder:
         return made
 
     def _row(self, word: _Word, value: int) -> int:
-        return (word.stage * STAGE_WORDS + word.word) * self.per_word + value
+        return (word.stage * self.stage_words + word.word) * self.per_word + value
 
     def _selector(self, slot: _Slot) -> int:
         size = WORD_BYTES // self.per_word
@@ -129,20 +132,20 @@ def _place(word: _Word) -> int:
     return word.word | (word.stage & 1) << 5
 
 
-def pick_rows(kept: np.ndarray, size: int, k: int, depth: int) -> Picks:
-    """The steps of a tile that keeps these k, in ascending order, of values of `size` bytes.
+def pick_rows(kept: np.ndarray, size: int, stages: int, row_bytes: int, depth: int) -> Picks:
+    """The steps of a tile that keeps these places of stages, in ascending order.
 
-    They are blocks of `depth` steps, at least one, and never more than those of all k.
+    Values have `size` bytes, and rows of stages so many. Steps are blocks of `depth` of them, at
+    least one, and never more than those of all places.
     """
-    per_word = WORD_BYTES // size
-    stages = -(-k // (per_word * STAGE_WORDS))
-    builder = _Builder(per_word, depth)
+    per_word, stage_words = WORD_BYTES // size, row_bytes // WORD_BYTES
+    builder = _Builder(per_word, stage_words, depth)
     words, ends = np.unique(kept // per_word, return_index=True)
     groups = np.split(kept % per_word, ends[1:]) if len(words) else []
     by_stage: list[list[_Word]] = [[] for _ in range(stages)]
     for word, values in zip(words.tolist(), groups, strict=True):
-        stage = word // STAGE_WORDS
-        by_stage[stage].append(_Word(stage, word % STAGE_WORDS, values.tolist()))
+        stage = word // stage_words
+        by_stage[stage].append(_Word(stage, word % stage_words, values.tolist()))
     pool: list[_Word] = []
     full = depth * STEP_WORDS * per_word
     for stage in range(stages):
@@ -154,23 +157,32 @@ def pick_rows(kept: np.ndarray, size: int, k: int, depth: int) -> Picks:
     if not builder.rows:  # which reads something that is there
         builder.advance = 1
         builder.block([], 0)
-    if len(builder.rows) > stages * STAGE_WORDS // STEP_WORDS:
-        return _all_rows(stages, per_word, depth, kept)
+    every = _Builder(per_word, stage_words, depth)
+    if len(builder.rows) > blocks_of_all(stages, row_bytes, depth) * depth:
+        found = _all_places(every, stages)
+        return Picks(np.where(np.isin(found.rows, kept), found.rows, NO_ROW), found.words)
     return builder.picks()
 
 
-def _all_rows(stages: int, per_word: int, depth: int, kept: np.ndarray) -> Picks:
-    """Each register a word of its own, of all k."""
-    builder = _Builder(per_word, depth)
-    taken = [(0, value) for value in range(per_word)]
+def blocks_of_all(stages: int, row_bytes: int, depth: int) -> int:
+    """Blocks of `depth` steps of all places of stages; a block reads two stages at most."""
+    return -(-stages * (row_bytes // WORD_BYTES // STEP_WORDS) // depth)
+
+
+def _all_places(builder: _Builder, stages: int) -> Picks:
+    """Each register a word of its own, of all places."""
+    taken = [(0, value) for value in range(builder.per_word)]
+    steps: list[list[_Slot]] = []
     for stage in range(stages):
         builder.wait()
-        slots = [_Slot([_Word(stage, word, [])], taken) for word in range(STAGE_WORDS)]
-        steps = [slots[first : first + STEP_WORDS] for first in range(0, STAGE_WORDS, STEP_WORDS)]
-        for first in range(0, len(steps), depth):
-            builder.block(steps[first : first + depth], stage)
-    found = builder.picks()
-    return Picks(np.where(np.isin(found.rows, kept), found.rows, NO_ROW), found.words)
+        for first in range(0, builder.stage_words, STEP_WORDS):
+            steps.append([_Slot([_Word(stage, first + i, [])], taken) for i in range(STEP_WORDS)])
+            if len(steps) == builder.depth:
+                builder.block(steps, stage)
+                steps = []
+    if steps:
+        builder.block(steps, stages - 1)
+    return builder.picks()
 
 
 def _values(pool: Sequence[_Word]) -> int:
@@ -203,7 +215,9 @@ def _take_slot(
     """One register: an old word, and one that fills it up, in columns that are free."""
     oldest = pool[0].stage
     candidates = [word for word in pool if word.stage == oldest]
-    first = min(candidates, key=lambda word: word.column in columns[0] and word.column in columns[1])
+    first = min(
+        candidates, key=lambda word: word.column in columns[0] and word.column in columns[1]
+    )
     needed = per_word - len(first.values)
     others = [word for word in pool if word is not first] if needed else []
     if not others:

@@ -73,7 +73,9 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     finish = finish.replace("ROW_SCALE;", row_scale + ";")
     turned = TURNED if config.fused else THERE
     own = TURN_UNITS + HELP if config.helped else ALONE
-    source = BITS_OF + assembly + RING + SHARED + OUTPUTS + turned + GATHER + finish + own + MULTIPLY
+    source = (
+        BITS_OF + assembly + RING + SHARED + OUTPUTS + turned + GATHER + finish + own + MULTIPLY
+    )
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
@@ -83,8 +85,8 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         {
             **turn_sizes(workload.inputs[0], turned_spec(tiling), WARPGROUP), "N": view.n,
             "ALL": tiling.sums, "HELPED": config.helped,
-            "PAIRED": tiling.size == 1, "FUSED": config.fused, "SWIZZLED": config.swizzled, "HELPER_REGISTERS": HELPING,
-            "OUTPUT_BYTES": tiling.staged_bytes,
+            "PAIRED": tiling.size == 1, "FUSED": config.fused, "SWIZZLED": config.swizzled,
+            "HELPER_REGISTERS": HELPING, "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
             "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,

@@ -1,4 +1,4 @@
-"""The tile-wise kernel that picks: what it picks, its packed arrays, and outputs on the emulator."""
+"""The tile-wise kernel that picks: what it picks, its arrays, and outputs on the emulator."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
+from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
-from autoq.templates.cuda.pruned.product import pruned_product
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import TILE_WISE, Sparsity
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.structure import Structure
 from autoq.templates.target import parse_target
 
@@ -25,6 +26,17 @@ TARGET = parse_target("cuda:sm_90a")
 CLASS = Sparsity("tw", 64, 160, Structure(512, 192, 320))
 BYTES = Gemm(100, 300, 416, sparsity=CLASS)
 FLOATS = FloatGemm(100, 300, 416, weight_dtype="float16", sparsity=CLASS)
+PIXELS = Conv2d(
+    2,
+    7,
+    9,
+    64,
+    100,
+    3,
+    3,
+    padding=(1, 1, 1, 1),
+    sparsity=Sparsity("tw", 32, 80, Structure(640, 224, 320)),
+)  # fmt: skip
 EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
 
 
@@ -58,13 +70,13 @@ def picked_values(words: np.ndarray, size: int, depth: int) -> tuple[np.ndarray,
 @pytest.mark.parametrize("depth", [2, 4])
 def test_words_pick_what_is_kept(size: int, share: float, k: int, depth: int) -> None:
     kept = np.flatnonzero(np.random.default_rng(3).random(k) < share)
-    picks = pick_rows(kept, size, k, depth)
+    stages = -(-k * size // 128)
+    picks = pick_rows(kept, size, stages, 128, depth)
     found = picks.rows[picks.rows != NO_ROW]
     np.testing.assert_array_equal(np.sort(found), kept)
     values, began = picked_values(picks.words, size, depth)
     there = picks.rows != NO_ROW
     np.testing.assert_array_equal(values[there], picks.rows[there])
-    stages = -(-k * size // 128)
     assert began[-1] <= stages and depth <= len(picks.rows) <= stages * 4
     assert len(picks.rows) % depth == 0
     # Places that are not needed read stages that are there too.
@@ -75,14 +87,14 @@ def test_most_places_of_dense_tiles_are_filled() -> None:
     """A step starts where the one before ends, in the stage or in the next one."""
     for size, share, least in [(1, 0.7, 0.97), (1, 0.5, 0.94), (2, 0.5, 0.97), (2, 0.3, 0.85)]:
         kept = np.flatnonzero(np.random.default_rng(4).random(4096) < share)
-        assert len(kept) / pick_rows(kept, size, 4096, 2).rows.size > least
+        assert len(kept) / pick_rows(kept, size, 32 * size, 128, 2).rows.size > least
 
 
 def test_banks_of_four_lanes_are_mostly_different() -> None:
     """Words of one read by four lanes lie in different places of units of 16 bytes."""
     kept = np.flatnonzero(np.random.default_rng(4).random(4096) < 0.5)
     for size in (1, 2):
-        words = pick_rows(kept, size, 4096, 2).words
+        words = pick_rows(kept, size, 32 * size, 128, 2).words
         turns = []
         for at in (16, 22):
             place = words >> at & 63
@@ -102,9 +114,9 @@ def test_banks_of_four_lanes_are_mostly_different() -> None:
     ],
 )
 def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
-    view = pruned_product(workload, TILE_WISE)
-    assert view is not None
-    tiling = PickedTiling(view, config)
+    operand = operand_of(workload)
+    assert operand is not None
+    tiling = PickedTiling(operand, config)
     _, constants = workload.random_case(np.random.default_rng(1))
     schedule = pack_schedule(tiling, constants)
     values, tiles, _ = schedule.arrays
@@ -159,9 +171,16 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
             PickedConfig(64, 3, 1, 3, 2, 2),
         ),
+        (PIXELS, PickedConfig(64, 2, 1, 3, 2, 2)),
+        (replace(PIXELS, stride=(2, 2), c=96, in_dtype="uint8"), PickedConfig(64, 2, 1, 3, 4, 2)),
+        (replace(PIXELS, dilation=(2, 1), padding=(0, 2, 0, 1), c=160),
+         PickedConfig(64, 1, 1, 4, 4, 2)),
+        (replace(PIXELS, c=32, r=1, s=2), PickedConfig(64, 2, 1, 4, 2, 2)),
+        (replace(PIXELS, c=48), PickedConfig(128, 1, 2, 4, 2, 2, joined=2, picked=False)),
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
-         "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16"],
+         "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16",
+         "pixels", "strided", "dilated", "few channels", "whole pixels"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
