@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
-from autoq.templates.cuda.device.memory.tma import TensorMap
+from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
@@ -110,7 +110,7 @@ def whole_bytes(row: int, *dtypes: str) -> bool:
 
 
 def thread_kernel(
-    parameters: Sequence[TensorSpec],
+    parameters: Sequence[TensorSpec | Mapped],
     blocks: int,
     threads: int,
     target: Target,
@@ -118,27 +118,26 @@ def thread_kernel(
     cluster: int = 1,
     start: Start = Start.WAITS_AND_LETS_GO,
     together: int = 1,
-    mapped: Mapping[str, TensorMap] | None = None,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
-    that the registers of a multiprocessor have room for at least. mapped: parameters by name whose
-    tensor map's address the body gets in place of their pointer.
+    that the registers of a multiprocessor have room for at least. Of mapped parameters the body
+    gets the map's address.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
         builder.func_name("main")
         buffers = []
         for parameter in parameters:
-            handle = builder.arg(parameter.name, builder.handle())
-            array = stored(parameter.shape, parameter.dtype)
+            spec = parameter.spec if isinstance(parameter, Mapped) else parameter
+            handle = builder.arg(spec.name, builder.handle())
+            array = stored(spec.shape, spec.dtype)
             buffers.append(builder.match_buffer(handle, *array, align=16))
-        pointers = [_pointer(buffer) for buffer in buffers]
-        for at, parameter in enumerate(parameters):
-            if mapped and parameter.name in mapped:
-                made = mapped[parameter.name].encoded(parameter, buffers[at].data)
-                pointers[at] = T.address_of(made)
+        pointers = [
+            parameter.encoded(buffer.data) if isinstance(parameter, Mapped) else _pointer(buffer)
+            for parameter, buffer in zip(parameters, buffers, strict=True)
+        ]
         builder.device_entry()
         with ExitStack() as attributes:
             if together > 1:

@@ -12,36 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm.script import tirx as T
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.element import element
 from autoq.templates.tensor_spec import TensorSpec
 
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 ENCODE_IM2COL = "autoq.cuTensorMapEncodeIm2col"
-
-
-@dataclass(frozen=True)
-class TensorMap:
-    """A map that the host makes of a kernel's parameter.
-
-    encode: ENCODE_TILED or ENCODE_IM2COL; arguments: what follows the address.
-    """
-
-    encode: str
-    rank: int
-    arguments: Sequence[int]
-
-    def encoded(self, parameter: TensorSpec, address: Any) -> Any:
-        """The map of a parameter, emitted in front of the kernel's device code."""
-        space = T.tvm_stack_alloca("tensormap", 1)
-        name = f"{parameter.name}_map"
-        found = IRBuilder.name(name, builder.Bind(space, T.handle("tensormap")))
-        given = found, parameter.dtype, self.rank, address, *self.arguments
-        builder.evaluate(T.call_packed(self.encode, *given))
-        return found
-
 
 MAX_BOX = 256
 """Largest extent of a tiled box, element strides included."""

@@ -110,7 +110,7 @@ def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, those of `packed_all`, y."""
     config, functions = tiling.config, _namespace(tiling, target)
     workload = tiling.operand.images or tiling.view.workload
-    x = workload.inputs[0]
+    x = tiling.operand.mapped(config.rows)
     parameters = [x, *packed_all(tiling), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -119,7 +119,7 @@ def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
 
     return thread_kernel(
         parameters, _clusters(tiling, target) * config.cluster, tiling.threads, target, body,
-        cluster=config.cluster, mapped={x.name: tiling.operand.tensor_map(config.rows)},
+        cluster=config.cluster,
     )  # fmt: skip
 
 

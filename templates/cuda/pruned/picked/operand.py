@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES as SWIZZLES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import (
     ENCODE_IM2COL,
     ENCODE_TILED,
-    TensorMap,
     im2col_map,
     tiled_map,
 )
@@ -98,20 +98,20 @@ class Operand:
         weight = np.asarray(given["weight"])
         return {**given, "weight": weight.reshape(len(weight), -1)}
 
-    def tensor_map(self, rows: int) -> TensorMap:
-        """The map of x in boxes of so many rows."""
+    def mapped(self, rows: int) -> Mapped:
+        """x with its map, in boxes of so many rows."""
         values, swizzle = self.row_bytes // self.size, swizzle_mode(self.row_bytes)
         if self.images is None:
             x = self.view.workload.inputs[0]
             k, box = self.view.k, [values, rows]
             tiled = tiled_map(x.dtype, [k, self.view.m], [k], box, swizzle)
-            return TensorMap(ENCODE_TILED, 2, tiled)
+            return Mapped(x, ENCODE_TILED, 2, tiled)
         work = self.images
         arguments = im2col_map(
             work.inputs[0], (work.r, work.s), work.stride, work.padding, work.dilation, values,
             rows, swizzle,
         )  # fmt: skip
-        return TensorMap(ENCODE_IM2COL, 4, arguments)
+        return Mapped(work.inputs[0], ENCODE_IM2COL, 4, arguments)
 
 
 def operand_of(workload: object) -> Operand | None:
