@@ -22,7 +22,6 @@ from autoq.graph.known_zeros import (
     vector_classes,
 )
 from autoq.templates.base import Template
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import Target
@@ -57,7 +56,7 @@ def _knowing(layer: Layer, target: Target, templates: Sequence[Template]) -> Lay
     """The layer with the class of its weight; itself without one that is of use."""
     weight = np.asarray(layer.constants.get("weight", 0))
     few = np.count_nonzero(weight) > (1 - _LEAST_ZEROS) * weight.size
-    if few or not (weight.ndim == 2 or isinstance(layer.workload, Conv2d)):
+    if few or weight.ndim < 2:
         return layer
     weight = weight.reshape(len(weight), -1)
     dense = matching(layer.workload, target, templates)
