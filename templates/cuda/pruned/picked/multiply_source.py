@@ -148,6 +148,14 @@ __device__ __forceinline__ unsigned word_at(unsigned at) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
   return word;
 }
+// Words of two rows, eight apart, that are not read where no lane picks anything of them.
+__device__ __forceinline__ void words_at_if(
+    unsigned pick, unsigned at, unsigned& one, unsigned& other) {
+  one = other = 0;
+  asm volatile("{ .reg .pred p; setp.ge.s32 p, %2, 0; @p ld.shared.u32 %0, [%3];"
+               " @p ld.shared.u32 %1, [%4]; }" : "+r"(one), "+r"(other)
+               : "r"(pick), "r"(at), "r"(at + 8 * ROW_BYTES) : "memory");
+}
 // What a lane reads for a register of each row: two words of swizzled rows.
 struct Words {
   unsigned first[2 * BLOCKS_M], second[2 * BLOCKS_M], selector;
@@ -160,7 +168,8 @@ struct Words {
     #pragma unroll
     for (int i = 0; i < 2 * BLOCKS_M; ++i) {
       const int row = i / 2 * 64 + i % 2 * 8;
-      first[i] = word_at(one + row * ROW_BYTES), second[i] = word_at(other + row * ROW_BYTES);
+      first[i] = word_at(one + row * ROW_BYTES);
+      if (i % 2 == 0) words_at_if(pick, other + row * ROW_BYTES, second[i], second[i + 1]);
     }
     selector = pick;
   }
@@ -188,7 +197,7 @@ __device__ __forceinline__ void multiply_tile(
                    : "r"(weights + PICKS_AT + step * 32 + lane % 4 * 8) : "memory");
     // Stages of x begin here alone: behind a branch ptxas puts products one behind the other.
     #pragma unroll 1
-    for (int n = __shfl_sync(0xffffffff, picks[0].x >> 28, 0); n > 0; --n)
+    for (int n = __shfl_sync(0xffffffff, picks[0].x >> 28 & 7, 0); n > 0; --n)
       window.advance(rings.x, lane);
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {

@@ -18,9 +18,11 @@ WORD_BYTES, UNIT_WORDS = 4, 4
 """Bytes of a word, and words of a unit of 16 bytes."""
 STEP_WORDS = 8
 """Words of a row that an instruction multiplies: two of each of four lanes."""
+LANES = 4
+"""That read words of the same row."""
 NO_ROW = -1
-_MOST_ADVANCE = 15
-_FIRST_AT, _SECOND_AT, _ADVANCE_AT = 16, 22, 28
+_MOST_ADVANCE = 7
+_FIRST_AT, _SECOND_AT, _ADVANCE_AT, _ALONE_AT = 16, 22, 28, 31
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class Picks:
     rows: int64 [steps, values], which place of all stages each value of a step is, NO_ROW for a
     weight of 0.
     words: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, then
-    of either word five bits of its place in a stage and one that tells odd stages, and in the
-    highest four bits how many stages begin with the block, which all words of its first step have.
+    of either word five bits of its place in a stage and one that tells odd stages, then in three bits
+    how many stages begin with the block, which all words of its first step have. The highest bit
+    says that no lane of the half picks anything of its second word.
     """
 
     rows: np.ndarray
@@ -58,6 +61,11 @@ class _Slot:
 
     words: list[_Word]
     taken: list[tuple[int, int]]
+
+    @property
+    def turned(self) -> _Slot:
+        """The same with its two words the other way round."""
+        return _Slot(self.words[::-1], [(1 - word, value) for word, value in self.taken])
 
 
 @dataclass
@@ -99,6 +107,7 @@ class _Builder:
         filled = [*slots, *[spare] * (4 - len(slots))]
         second = {slot.words[1].column for slot in filled if len(slot.words) > 1}
         free = [column for column in range(UNIT_WORDS) if column not in second]
+        alone = all(len(slot.words) == 1 for slot in filled) << _ALONE_AT
         made = []
         for at, slot in enumerate(filled):
             own = slot.taken if at < len(slots) else []
@@ -110,8 +119,8 @@ class _Builder:
             rows += [
                 self._row(slot.words[word], value) for word, value in own
             ] + [NO_ROW] * (self.per_word - len(own))  # fmt: skip
-            made.append(self._selector(slot) | _place(first) << _FIRST_AT
-                        | _place(other) << _SECOND_AT)  # fmt: skip
+            both = _place(first) << _FIRST_AT | _place(other) << _SECOND_AT
+            made.append(self._selector(slot) | both | alone)
         return made
 
     def _row(self, word: _Word, value: int) -> int:
@@ -190,58 +199,64 @@ def _values(pool: Sequence[_Word]) -> int:
 
 
 def _take_block(pool: list[_Word], per_word: int, depth: int) -> list[list[_Slot]]:
-    """The steps of a block, as long as the pool has words."""
-    steps = []
-    while pool and len(steps) < depth:
-        steps.append(_take_step(pool, per_word))
-    return steps
+    """The steps of a block, as long as the pool has words, oldest words first.
+
+    Quads whose registers are a word each come first.
+    """
+    whole = _whole_words(pool, per_word, depth)
+    for word in whole:
+        pool.remove(word)
+    quads = [_take_quad(whole, per_word) for _ in range(len(whole) // LANES)]
+    while pool and len(quads) < 2 * depth:
+        quads.append(_take_quad(pool, per_word))
+    pairs = [quads[at : at + 2] for at in range(0, len(quads), 2)]
+    return [[slot for quad in pair for slot in quad] for pair in pairs]
 
 
-def _take_step(pool: list[_Word], per_word: int) -> list[_Slot]:
-    """Up to eight registers out of the pool, oldest words first."""
-    slots: list[_Slot] = []
-    for _ in range(2):
-        columns: tuple[set[int], set[int]] = set(), set()
-        for _ in range(4):
-            if not pool:
-                return slots
-            slots.append(_take_slot(pool, per_word, columns))
-    return slots
+def _whole_words(pool: Sequence[_Word], per_word: int, depth: int) -> list[_Word]:
+    """Words that are registers alone, those of whole quads, among what a block can take."""
+    found, values = [], 0
+    for word in pool:
+        values += len(word.values)
+        if values > depth * STEP_WORDS * per_word:
+            break
+        if len(word.values) == per_word:
+            found.append(word)
+    return found[: len(found) // LANES * LANES]
 
 
-def _take_slot(
-    pool: list[_Word], per_word: int, columns: tuple[set[int], set[int]]
-) -> _Slot:  # fmt: skip
+def _take_quad(pool: list[_Word], per_word: int) -> list[_Slot]:
+    """Up to four registers, whose words of one read are in different banks where there are such."""
+    quad: list[_Slot] = []
+    columns: tuple[set[int], set[int]] = set(), set()
+    while pool and len(quad) < LANES:
+        slot = _take_slot(pool, per_word, columns)
+        quad.append(slot)
+        for word, held in zip(slot.words, columns, strict=False):
+            held.add(word.column)
+    return quad
+
+
+def _take_slot(pool: list[_Word], per_word: int, columns: tuple[set[int], set[int]]) -> _Slot:
     """One register: an old word, and one that fills it up, in columns that are free."""
-    oldest = pool[0].stage
-    candidates = [word for word in pool if word.stage == oldest]
-    first = min(
-        candidates, key=lambda word: word.column in columns[0] and word.column in columns[1]
-    )
-    needed = per_word - len(first.values)
-    others = [word for word in pool if word is not first] if needed else []
-    if not others:
-        words, taken = [first], [(0, value) for value in first.values]
-        columns[0].add(first.column)
-        pool.remove(first)
-        return _Slot(words, taken)
-    flipped = first.column in columns[0]
-    free = columns[0] if flipped else columns[1]
-
-    def preference(word: _Word) -> tuple[bool, bool, bool, int]:
-        """Words that fill up, without a rest, in a free column; then the largest."""
-        count = len(word.values)
-        return count < needed, word.column in free, count != needed, -count
-
-    second = min(others, key=preference)
-    own, more = first.values, second.values[:needed]
-    second.values = second.values[needed:]
+    oldest = [word for word in pool if word.stage == pool[0].stage]
+    first = min(oldest, key=lambda word: sum(word.column in taken for taken in columns))
     pool.remove(first)
+    needed = per_word - len(first.values)
+    if not needed or not pool:
+        return _Slot([first], [(0, value) for value in first.values])
+    turned = first.column in columns[0] and first.column not in columns[1]
+    free = columns[0] if turned else columns[1]
+
+    def preference(word: _Word) -> tuple[bool, bool, int]:
+        """Words that fill up, in a free column, with the least rest; then the largest."""
+        count = len(word.values)
+        return count < needed, word.column in free, abs(count - needed)
+
+    second = min(pool, key=preference)
+    more, second.values = second.values[:needed], second.values[needed:]
     if not second.values:
         pool.remove(second)
-    words = [second, first] if flipped else [first, second]
-    place = 1 if flipped else 0
-    taken = [(place, value) for value in own] + [(1 - place, value) for value in more]
-    for column, word in zip(columns, words, strict=True):
-        column.add(word.column)
-    return _Slot(words, taken)
+    taken = [(0, value) for value in first.values] + [(1, value) for value in more]
+    slot = _Slot([first, second], taken)
+    return slot.turned if turned else slot

@@ -45,9 +45,10 @@ def picked_values(words: np.ndarray, size: int, depth: int) -> tuple[np.ndarray,
     values, begun = [], 0
     began = []
     for number, step in enumerate(words):
-        assert len(np.unique(step >> 28)) == 1  # what all lanes are told
-        assert number % depth == 0 or not step[0, 0] >> 28
-        begun += int(step[0, 0] >> 28)
+        advance = np.unique(step >> 28 & 7)  # what all lanes are told
+        assert len(advance) == 1 and (number % depth == 0 or not advance[0])
+        assert (step >> 31 == step[:1] >> 31).all()
+        begun += int(advance[0])
         assert begun > 0
         stage_of = {(begun - 1) & 1: begun - 1, begun & 1: begun - 2}
         row = []
@@ -58,6 +59,7 @@ def picked_values(words: np.ndarray, size: int, depth: int) -> tuple[np.ndarray,
                     stage_of[word >> at + 5 & 1] * 128 + (word >> at & 31) * 4 for at in (16, 22)
                 ]
                 nibbles = [word >> 4 * byte & 15 for byte in range(4)]
+                assert not word >> 31 or max(nibbles) < 4  # the second word is not read
                 row += [both[n // 4] + n % 4 for n in nibbles]
         values.append(np.array(row)[::size] // size)
         began.append(begun)
