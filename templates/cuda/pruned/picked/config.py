@@ -9,7 +9,7 @@ from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.element import element
+from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.target import Target
 
 PICKS_BYTES = STEP_WORDS * WORD_BYTES
@@ -51,7 +51,7 @@ class PickedConfig:
 
 
 @dataclass(frozen=True)
-class PickedTiling:
+class PickedTiling(TileOutputs):
     """A tile-wise product cut by a configuration."""
 
     operand: Operand
@@ -60,6 +60,14 @@ class PickedTiling:
     @property
     def view(self) -> PrunedProduct:
         return self.operand.view
+
+    @property
+    def product(self) -> PrunedProduct:
+        return self.operand.view
+
+    @property
+    def paired(self) -> bool:
+        return False
 
     @property
     def size(self) -> int:
@@ -153,39 +161,9 @@ class PickedTiling:
         return -(-(self.picks_at + picks) // 128) * 128
 
     @property
-    def out_bytes(self) -> int:
-        """Bytes of an output."""
-        return element(self.view.epilogue.out_dtype).bytes
-
-    @property
-    def whole_words(self) -> bool:
-        """Whether threads finish their own columns, and whole words of y are put together.
-
-        What follows them must not depend on the place in y, as residuals and scales of rows do.
-        """
-        epilogue = self.view.epilogue
-        own = epilogue.residual_dtype is None and not epilogue.row_scale
-        return own and self.view.n * self.out_bytes % WORD_BYTES == 0
-
-    @property
-    def terms(self) -> int:
-        """Columns of the epilogue's terms."""
-        return self.tiles * self.width
-
-    @property
-    def row_pitch(self) -> int:
-        """Words of a row of outputs on their way to y."""
-        return -(-self.width * self.out_bytes // 128) * 32 + 2 * self.out_bytes
-
-    @property
     def staged_bytes(self) -> int:
         """16 rows of each warp."""
         return 4 * self.consumers * 4 * 16 * self.row_pitch
-
-    @property
-    def terms_of_tile(self) -> int:
-        """Words of the epilogue's terms that a consumer keeps in shared memory."""
-        return 3 * self.width
 
     @property
     def smem_bytes(self) -> int:

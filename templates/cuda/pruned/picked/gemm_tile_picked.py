@@ -17,7 +17,6 @@ from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.cost import estimated_seconds, features
 from autoq.templates.cuda.pruned.picked.kernel import (
     build_kernel,
-    epilogue_of,
     pack_all,
     packed_all,
 )
@@ -48,8 +47,7 @@ def _tiling(workload: Picked, config: PickedConfig) -> PickedTiling:
 def matches(workload: object, target: Target) -> bool:
     """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, on wgmma.
 
-    Rows of x are whole units of 16 bytes, rows of y whole words, and what follows sums does not
-    depend on their place in y. Convolutions are those that im2col loads have the rows of.
+    Rows of x are whole units of 16 bytes. Convolutions are those of which im2col loads have rows.
     """
     operand = operand_of(workload) if target.has_wgmma else None
     if operand is None or not operand.has_boxes(target):
@@ -58,7 +56,7 @@ def matches(workload: object, target: Target) -> bool:
         return False
     tiling, view = PickedTiling(operand, PickedConfig(_ROWS[0], 1, 1, 3, 2, 2)), operand.view
     arrays = ((view.m, operand.channels), (view.m, view.n), packed_all(tiling)[0].shape)
-    return tiling.whole_words and epilogue_of(tiling).supported and indexable(*arrays)
+    return tiling.epilogue.supported and indexable(*arrays)
 
 
 def space(workload: Picked, target: Target) -> Space[PickedConfig]:
@@ -136,9 +134,9 @@ def estimate(workload: Picked, config: PickedConfig, target: Target) -> float:
 
 
 def build(workload: Picked, config: PickedConfig, target: Target) -> Program:
-    """One launch; parameters x, `packed`, y."""
+    """One launch; parameters x, further inputs, `packed`, y."""
     kernel = build_kernel(_tiling(workload, config), target)
-    names = (workload.inputs[0].name, *(spec.name for spec in packed(workload, config)))
+    names = tuple(spec.name for spec in (*workload.inputs, *packed(workload, config)))
     return Program((Stage(kernel, names, (workload.outputs[0].name,)),))
 
 

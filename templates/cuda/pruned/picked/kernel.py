@@ -18,24 +18,20 @@ from autoq.templates.cuda.pruned.picked.load_source import LOAD, PIXELS_BOX, ROW
 from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY, PICK, WHOLE
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS
-from autoq.templates.cuda.pruned.tile_wise.kernel import BITS_OF, terms_in_order
-from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
-from autoq.templates.element import element
-from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
-from autoq.templates.storage import moved_as
+from autoq.templates.cuda.pruned.tile_wise.kernel import (
+    BITS_OF,
+    finish_source,
+    given_terms,
+    terms_in_order,
+)
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 
-def epilogue_of(tiling: PickedTiling) -> ThreadEpilogue:
-    """The epilogue of a thread's two columns of two rows of y."""
-    return tiling.view.thread_epilogue(tiling.terms, 4)
-
-
 def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
-    """The function multiply(smem, x map, `packed_all`, y, block, thread)."""
-    view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
+    """The function multiply(smem, x map, further inputs, `packed_all`, y, block, thread)."""
+    view, config, epilogue = tiling.view, tiling.config, tiling.epilogue
     workload = view.workload
     sums = "float32" if view.floating else "int32"
     atom = Wgmma(
@@ -43,12 +39,11 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         a_from_registers=config.picked,
     )  # fmt: skip
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
-    finish = WORDS.replace("SHIFTS;", (SHIFTS if view.epilogue.float_bias else "") + ";")
     images = tiling.operand.images
     begin, box = ROWS_BOX if images is None else PIXELS_BOX
     load = LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
     multiply = MULTIPLY.replace("MULTIPLY_TILE", PICK if config.picked else WHOLE)
-    source = BITS_OF + assembly + RING + OUTPUTS + load + finish + ALONE + multiply
+    source = BITS_OF + assembly + RING + OUTPUTS + load + finish_source(tiling) + ALONE + multiply
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
     return epilogue.namespace(
@@ -57,7 +52,8 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         {},
         {
             **_image_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
-            "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums, "PAIRED": False,
+            "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums,
+            "PAIRED": tiling.paired,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
             "SPLITS": config.splits, "CONSUMERS": tiling.consumers, "BLOCKS_M": tiling.blocks_m,
             "DEPTH": config.depth, "X_STAGES": config.x_stages, "STAGES": config.stages,
@@ -91,27 +87,22 @@ def _clusters(tiling: PickedTiling, target: Target) -> int:
 
 def _entry(tiling: PickedTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
-    terms = epilogue_of(tiling).constant_parameters()
-    parameters = "".join(f"const void* {spec.name}, " for spec in terms)
-    fields = " ".join(
-        f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
-        for spec in terms
-    )
+    inputs, terms, fields = given_terms(tiling)
     return (
         "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
-        f"const void* values, const int* tiles, const void* entries, {parameters}void* y, "
+        f"{inputs}const void* values, const int* tiles, const void* places, {terms}void* y, "
         f"int block, int thread) {{\n  Constants from = {{}};\n  {fields}\n"
-        "  multiply_picked(smem, x_map, (const unsigned char*)values, (const int4*)tiles, entries, "
+        "  multiply_picked(smem, x_map, (const unsigned char*)values, (const int4*)tiles, places, "
         "from, (OUT*)y, block, thread);\n}\n"
     )
 
 
 def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
-    """The kernel; parameters x, those of `packed_all`, y."""
+    """The kernel; parameters x, further inputs, those of `packed_all`, y."""
     config, functions = tiling.config, _namespace(tiling, target)
     workload = tiling.operand.images or tiling.view.workload
     x = tiling.operand.mapped(config.rows)
-    parameters = [x, *packed_all(tiling), *workload.outputs]
+    parameters = [x, *workload.inputs[1:], *packed_all(tiling), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
@@ -125,12 +116,12 @@ def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
 
 def packed_all(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_all`."""
-    return (*schedule_specs(tiling), *epilogue_of(tiling).constant_parameters())
+    return (*schedule_specs(tiling), *tiling.epilogue.constant_parameters())
 
 
 def pack_all(tiling: PickedTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, and what the epilogue reads."""
     constants = tiling.operand.constants(constants)
     schedule = pack_schedule(tiling, constants)
-    specs = epilogue_of(tiling).constant_parameters()
+    specs = tiling.epilogue.constant_parameters()
     return (*schedule.arrays, *terms_in_order(tiling.view, specs, schedule.columns, constants))

@@ -65,6 +65,7 @@ __device__ __forceinline__ void multiply_tiles(
     int block, int consumer, int thread) {
   const int lane = thread % 32, side = consumer / SPLITS;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
+  begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
   Place place;
   Window window = {};
   SUM sums[ALL];
@@ -91,7 +92,7 @@ __device__ __forceinline__ void multiply_tiles(
 
 __device__ __forceinline__ void multiply_picked(
     unsigned char* smem, unsigned long long x_map, const unsigned char* values, const int4* tiles,
-    const void* entries, const Constants& from, OUT* y, int block, int thread) {
+    const void* places, const Constants& from, OUT* y, int block, int thread) {
   unsigned base;  // kept in a register
   asm volatile("mov.u32 %0, %1;" : "=r"(base) : "r"((unsigned)__cvta_generic_to_shared(smem)));
   constexpr int W_AT = X_STAGES * X_STAGE, ROWS_AT = W_AT + SIDES * STAGES * W_STAGE;
@@ -132,15 +133,16 @@ __device__ __forceinline__ void multiply_picked(
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
     const Rings rings = {x, weights_of(group / SPLITS)};
-    Outputs outputs = {reinterpret_cast<unsigned*>(smem + ROWS_AT), entries, y, 0, 0, 0};
+    Outputs outputs = {reinterpret_cast<unsigned*>(smem + ROWS_AT), places, y, 0, 0, 0};
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
     multiply_tiles(rings, outputs, terms, tiles, from, block, group, thread);
   }
 }
 """
-"""MULTIPLY_TILE stands for `PICK` or `WHOLE`; `words_source.WORDS` and `help_source.ALONE` finish.
+"""MULTIPLY_TILE stands for `PICK` or `WHOLE`; `words_source.WORDS` or `sums_source.SUMS` and
+`help_source.ALONE` finish.
 
-multiply_picked(smem, x_map, values, tiles, entries, Constants, y, block, thread)."""
+multiply_picked(smem, x_map, values, tiles, places, Constants, y, block, thread)."""
 
 PICK = r"""
 __device__ __forceinline__ unsigned word_at(unsigned at) {

@@ -11,8 +11,8 @@ import numpy as np
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PICKS_BYTES, PickedTiling
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
-from autoq.templates.cuda.pruned.tile_wise.pack import Schedule, first_columns
-from autoq.templates.cuda.pruned.tile_wise.words import pack_words
+from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
+from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
 from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -21,44 +21,42 @@ _UNIT_BYTES = 16
 
 
 def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
-    """values, tiles, and entries of words."""
+    """values, tiles, and places of columns or the entries of words."""
     stages = tiling.tiles * tiling.stages_of_tile
-    words = tiling.view.n * tiling.out_bytes // 4 + tiling.tiles
     return (
         TensorSpec("values", (stages, tiling.weight_stage_bytes), "uint8"),
         TensorSpec("tiles", (tiling.tiles, 4), "int32"),
-        TensorSpec("entries", (words, 4), "int32"),
+        tiling.places_spec,
     )
 
 
 def pack_schedule(tiling: PickedTiling, constants: Constants) -> Schedule:
-    """values, tiles and entries of a weight.
+    """values, tiles and places of a weight.
 
     values: of each stage columns of 16 bytes along k, one below the other for all columns of a
     tile, as wgmma reads them unswizzled, and behind them the words of `Picks`. tiles: the first
-    stage, stages, the first of the words' entries and their number.
+    stage, stages, then the first column of y and the number of columns, or the first of the words'
+    entries and their number.
     """
     view = tiling.view
     weight = view.weight(constants)
     found = tiles_of(weight.T != 0, tiling.granularity)
-    values, tiles, entries = (np.zeros(spec.shape, spec.dtype) for spec in schedule_specs(tiling))
+    values, tiles, places = (np.zeros(spec.shape, spec.dtype) for spec in schedule_specs(tiling))
     order = sorted(range(len(found)), key=lambda index: -len(found[index].rows))
     starts, stage = first_columns(found, view.n), 0
-    columns = np.full((tiling.tiles, tiling.width), view.n)
     for number, index in enumerate(order):
         own = found[index].columns
         made = _stages_of(tiling, weight, own, found[index].rows)
         values[stage : stage + len(made)] = made
         tiles[number] = stage, len(made), starts[index], starts[index + 1] - starts[index]
-        columns[number, : len(own)] = own
         stage += len(made)
     if not found:  # a tile without columns, so that kernels know no sums without products
         made = _stages_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
         values[: len(made)] = made
         tiles[0] = 0, len(made), 0, view.n
-    spans = tiles[:, 2:].copy()
-    tiles[:, 2:] = pack_words(spans, columns, view.of_no_weight(constants), entries)
-    return Schedule((values, tiles, entries), columns.reshape(-1))
+    ordered = [found[index] for index in order]
+    columns = tiling.place(ordered, constants, tiles, places)
+    return Schedule((values, tiles, places), columns)
 
 
 def _stages_of(

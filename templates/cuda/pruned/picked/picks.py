@@ -32,9 +32,9 @@ class Picks:
     rows: int64 [steps, values], which place of all stages each value of a step is, NO_ROW for a
     weight of 0.
     words: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, then
-    of either word five bits of its place in a stage and one that tells odd stages, then in three bits
-    how many stages begin with the block, which all words of its first step have. The highest bit
-    says that no lane of the half picks anything of its second word.
+    of either word five bits of its place in a stage and one that tells odd stages, then in three
+    bits how many stages begin with the block, which all words of its first step have. The highest
+    bit says that no lane of the half picks anything of its second word.
     """
 
     rows: np.ndarray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,12 +26,12 @@ from autoq.templates.cuda.pruned.tile_wise.help_source import (
     TURNED,
 )
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
+from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
 from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -50,16 +49,9 @@ __device__ __forceinline__ void hold(float& v) { asm volatile("" : "+f"(v) : : "
 """
 
 
-def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
-    """The epilogue of a thread's few columns of a row of y."""
-    view = tiling.view
-    values = 4 if tiling.in_words else math.gcd(view.n, 4)
-    return view.thread_epilogue(tiling.terms, values)
-
-
 def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     """The function multiply(smem, x, further inputs, `packed_all`, y, block, thread)."""
-    view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
+    view, config, epilogue = tiling.view, tiling.config, tiling.epilogue
     workload = view.workload
     sums = "float32" if view.floating else "int32"
     atom = Wgmma(
@@ -67,10 +59,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         a_from_registers=True,
     )  # fmt: skip
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
-    row_scale = "\n      own.row = __ldg(from.row_scale + row)" if view.epilogue.row_scale else ""
-    shifts = SHIFTS if view.epilogue.float_bias else ""
-    finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
-    finish = finish.replace("ROW_SCALE;", row_scale + ";")
+    finish = finish_source(tiling)
     turned = TURNED if config.fused else THERE
     own = TURN_UNITS + HELP if config.helped else ALONE
     source = (
@@ -85,7 +74,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         {
             **turn_sizes(workload.inputs[0], turned_spec(tiling), WARPGROUP), "N": view.n,
             "ALL": tiling.sums, "HELPED": config.helped,
-            "PAIRED": tiling.size == 1, "FUSED": config.fused, "SWIZZLED": config.swizzled,
+            "PAIRED": tiling.paired, "FUSED": config.fused, "SWIZZLED": config.swizzled,
             "HELPER_REGISTERS": HELPING, "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
@@ -100,20 +89,41 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     )  # fmt: skip
 
 
+def finish_source(tiling: TileOutputs) -> str:
+    """CUDA of the way from sums to rows of y."""
+    epilogue = tiling.product.epilogue
+    row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
+    shifts = SHIFTS if epilogue.float_bias else ""
+    finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    return finish.replace("ROW_SCALE;", row_scale + ";")
+
+
+def given_terms(tiling: TileOutputs) -> tuple[str, str, str]:
+    """C++ parameters of further inputs and of constants, and statements that fill `from`."""
+    epilogue = tiling.epilogue
+    others = {
+        _FIELDS.get(spec.name, spec.name): spec for spec in tiling.product.workload.inputs[1:]
+    }
+    given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
+    types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
+    inputs = "".join(f"const void* {name}, " for name in others)
+    terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
+    fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
+    return (
+        inputs,
+        terms,
+        fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual"),
+    )
+
+
 def _clusters(tiling: TileWiseTiling, target: Target) -> int:
     return min(tiling.items, target.units * tiling.config.blocks // tiling.config.cluster)
 
 
 def _entry(tiling: TileWiseTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
-    epilogue, fused = epilogue_of(tiling), tiling.config.fused
-    others = {_FIELDS.get(spec.name, spec.name): spec for spec in tiling.view.workload.inputs[1:]}
-    given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
-    types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
-    inputs = "".join(f"const void* {name}, " for name in others)
-    terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
-    fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
-    fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")
+    inputs, terms, fields = given_terms(tiling)
+    fused = tiling.config.fused
     first = "const void* given" if fused else "void* x"
     last = "int* progress, void* x, " if fused else ""
     return (
@@ -164,13 +174,13 @@ def product_kernel(tiling: TileWiseTiling, target: Target) -> PrimFunc:
 
 def packed_all(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_all`."""
-    return (*schedule_specs(tiling), *epilogue_of(tiling).constant_parameters())
+    return (*schedule_specs(tiling), *tiling.epilogue.constant_parameters())
 
 
 def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, and what the epilogue reads."""
     schedule = pack_schedule(tiling, constants)
-    specs = epilogue_of(tiling).constant_parameters()
+    specs = tiling.epilogue.constant_parameters()
     return (*schedule.arrays, *terms_in_order(tiling.view, specs, schedule.columns, constants))
 
 

@@ -21,8 +21,8 @@ __device__ __forceinline__ int4 read_entry(const void*, const int4&, int) { retu
 // 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
 __device__ __forceinline__ void lay_out(
     const SUM* sums, unsigned* to, const int*, const Constants&, int lane) {
-  unsigned* own = to + (lane / 4) * (SIZE == 1 ? 2 : 1) * ROW_PITCH;
-  constexpr int HALF = (SIZE == 1 ? 1 : 8) * ROW_PITCH;
+  unsigned* own = to + (lane / 4) * (PAIRED ? 2 : 1) * ROW_PITCH;
+  constexpr int HALF = (PAIRED ? 1 : 8) * ROW_PITCH;
   #pragma unroll
   for (int part = 0; part < 4; ++part) {  // those of every fourth group of 32 columns
     #pragma unroll

@@ -173,7 +173,21 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
                       sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
             PickedConfig(64, 3, 1, 3, 2, 2),
         ),
+        (
+            replace(BYTES, epilogue=Epilogue("uint8", "int8", True)),
+            PickedConfig(128, 2, 1, 3, 2, 2),
+        ),
+        (
+            replace(BYTES, n=301, epilogue=Epilogue("float16", row_scale=True, float_bias=True)),
+            PickedConfig(64, 2, 1, 3, 2, 2),
+        ),
+        (
+            replace(FLOATS, residual=True, x_scale=True),
+            PickedConfig(64, 1, 1, 3, 4, 2, joined=2, picked=False),
+        ),
         (PIXELS, PickedConfig(64, 2, 1, 3, 2, 2)),
+        (replace(PIXELS, r=1, s=1, padding=(0, 0, 0, 0), epilogue=Epilogue("int8", "int8")),
+         PickedConfig(64, 2, 1, 3, 2, 2)),
         (replace(PIXELS, stride=(2, 2), c=96, in_dtype="uint8"), PickedConfig(64, 2, 1, 3, 4, 2)),
         (replace(PIXELS, dilation=(2, 1), padding=(0, 2, 0, 1), c=160),
          PickedConfig(64, 1, 1, 4, 4, 2)),
@@ -182,7 +196,8 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
          "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16",
-         "pixels", "strided", "dilated", "few channels", "whole pixels"],
+         "residual", "row scales", "float residual", "pixels", "pixels and residual",
+         "strided", "dilated", "few channels", "whole pixels"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
@@ -194,7 +209,7 @@ def test_what_it_declines() -> None:
     assert not TEMPLATE.matches(BYTES, parse_target("cuda:sm_80"))
     others = (
         BYTES.dense, replace(BYTES, sparsity=replace(CLASS, granularity=512)),
-        replace(BYTES, k=200), replace(BYTES, n=301), replace(FLOATS, k=100),
-        replace(BYTES, epilogue=Epilogue("int8", "int8")), replace(FLOATS, x_scale=True),
+        replace(BYTES, k=200), replace(FLOATS, k=100), replace(BYTES, epilogue=Epilogue("int4")),
+        replace(PIXELS, zero_point_border=True), replace(PIXELS, c=24), PIXELS.dense,
     )  # fmt: skip
     assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
