@@ -151,12 +151,12 @@ class PickedTiling(TileOutputs):
 
     @property
     def picks_at(self) -> int:
-        """Where in a stage of weights the words are that say what is picked."""
+        """Bytes of a stage of weights; behind them in memory are words that say what is picked."""
         return self.config.depth * K_BYTES * self.width
 
     @property
-    def weight_stage_bytes(self) -> int:
-        """Of the ring and of memory, whole lines."""
+    def weight_bytes(self) -> int:
+        """Of a stage in memory, with what is picked, whole lines."""
         picks = self.config.depth * PICKS_BYTES if self.config.picked else 0
         return -(-(self.picks_at + picks) // 128) * 128
 
@@ -169,7 +169,7 @@ class PickedTiling(TileOutputs):
     def smem_bytes(self) -> int:
         config = self.config
         x = config.x_stages * (self.x_stage_bytes + 16)
-        weights = config.sides * config.stages * (self.weight_stage_bytes + 16)
+        weights = config.sides * config.stages * (self.picks_at + 16)
         return x + weights + self.staged_bytes + 4 * self.consumers * self.terms_of_tile
 
     @property

@@ -110,7 +110,12 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         steps = tiling_of(config).steps_of_stage
         return config.depth <= 2 * steps if config.picked else steps % config.depth == 0
 
+    def rings_turn(config: PickedConfig) -> bool:
+        """Those who pick hold two stages of weights while they wait for the next one."""
+        return config.stages > 2 or not config.picked
+
     constraints = (
+        rings_turn,
         consumers_share_rows,
         rows_are_there,
         tiles_are_there,

@@ -57,7 +57,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
             "SPLITS": config.splits, "CONSUMERS": tiling.consumers, "BLOCKS_M": tiling.blocks_m,
             "DEPTH": config.depth, "X_STAGES": config.x_stages, "STAGES": config.stages,
-            "W_STAGE_BYTES": tiling.weight_stage_bytes, "PICKS_AT": tiling.picks_at,
+            "W_BYTES": tiling.weight_bytes, "PICKS_AT": tiling.picks_at,
             "K_STAGES": tiling.k_stages, "OUTPUT_BYTES": tiling.staged_bytes,
             "CHANNELS": tiling.terms, "TERMS": tiling.terms_of_tile,
             "FLOAT_BIAS": view.epilogue.float_bias, "ROW_GROUPS": tiling.row_groups,

@@ -6,9 +6,11 @@ MULTIPLY = r"""
 // The rings of a consumer: x for all, and the weights of its side.
 struct Rings { Ring x, weights; };
 
-// A warp has read the stage in front of a place, whose weights came from all blocks of the cluster.
-__device__ __forceinline__ void leave_weights(const Ring& ring, const Place& place, int lane) {
-  const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
+// A warp has read a stage in front of a place, whose weights came from all blocks of the cluster.
+__device__ __forceinline__ void leave_weights(
+    const Ring& ring, const Place& place, int back, int lane) {
+  const int stage = place.stage - back;
+  const unsigned empty = ring.empty + 8 * (stage < 0 ? stage + STAGES : stage);
   if constexpr (CLUSTER == 1) {
     if (lane == 0) barrier_arrive(empty);
   } else if (lane < CLUSTER) {
@@ -61,8 +63,8 @@ __device__ __forceinline__ unsigned long long weights_at(unsigned at) {
 MULTIPLY_TILE
 
 __device__ __forceinline__ void multiply_tiles(
-    const Rings& rings, Outputs& outputs, int* terms, const int4* tiles, const Constants& from,
-    int block, int consumer, int thread) {
+    const Rings& rings, Outputs& outputs, int* terms, const unsigned char* values,
+    const int4* tiles, const Constants& from, int block, int consumer, int thread) {
   const int lane = thread % 32, side = consumer / SPLITS;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
   begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
@@ -84,7 +86,8 @@ __device__ __forceinline__ void multiply_tiles(
     }
     const int number = item / ROW_GROUPS * SIDES + side;
     begin_terms(terms, from, number * WIDTH, consumer, thread % 128);
-    multiply_tile(sums, rings, place, window, tile.y, own_row, lane);
+    const unsigned char* own = values + (long long)tile.x * W_BYTES;
+    multiply_tile(sums, rings, place, window, own, tile.y, own_row, lane);
     await_terms(consumer);
     finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
   }
@@ -135,7 +138,7 @@ __device__ __forceinline__ void multiply_picked(
     const Rings rings = {x, weights_of(group / SPLITS)};
     Outputs outputs = {reinterpret_cast<unsigned*>(smem + ROWS_AT), places, y, 0, 0, 0};
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
-    multiply_tiles(rings, outputs, terms, tiles, from, block, group, thread);
+    multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
   }
 }
 """
@@ -161,7 +164,7 @@ __device__ __forceinline__ void words_at_if(
 // What a lane reads for a register of each row: two words of swizzled rows.
 struct Words {
   unsigned first[2 * BLOCKS_M], second[2 * BLOCKS_M], selector;
-  __device__ __forceinline__ Words(
+  __device__ __forceinline__ void read(
       unsigned pick, const Window& window, unsigned row_at, unsigned swizzle) {
     const unsigned one =
         (pick >> 14 & 0x7c ^ swizzle) + row_at + (pick >> 21 & 1 ? window.odd : window.even);
@@ -179,58 +182,110 @@ struct Words {
     return __byte_perm(first[i], second[i], selector);
   }
 };
-// The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
-__device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
-    int lane) {
-  // Units of 16 bytes change places by the number of the line of 128 bytes that they are in.
-  const unsigned row_at = (own_row + lane / 4) * ROW_BYTES;
-  const unsigned swizzle = lane / 4 * ROW_BYTES / 128 << 4;
+// A consumer over the stages of a tile. Words of x are read one step ahead, and a stage begins
+// while the last step of the one before is still to be multiplied.
+struct Picker {
+  const Rings& rings;
+  Place& place;
+  Window& window;
+  int lane;
+  unsigned row_at, swizzle, more;
+  unsigned long long descriptor;  // of the newest stage's weights
+  uint2 picks[DEPTH], upcoming[DEPTH];
+  Words near[2], far[2];
   unsigned a[2][BLOCKS_M][4];  // of the products under way and of the next ones
-  #pragma unroll 1
-  for (int s = 0; s < stages; ++s) {
-    const unsigned weights = rings.weights.stages + place.stage * W_STAGE;
-    const unsigned long long descriptor = weights_at(weights);
-    barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
-    uint2 picks[DEPTH];
+
+  __device__ __forceinline__ void read_picks(const unsigned char* from) {
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step)
-      asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(picks[step].x), "=r"(picks[step].y)
-                   : "r"(weights + PICKS_AT + step * 32 + lane % 4 * 8) : "memory");
-    // Stages of x begin here alone: behind a branch ptxas puts products one behind the other.
-    #pragma unroll 1
-    for (int n = __shfl_sync(0xffffffff, picks[0].x >> 28 & 7, 0); n > 0; --n)
-      window.advance(rings.x, lane);
-    #pragma unroll
-    for (int step = 0; step < DEPTH; ++step) {
-      const Words near(picks[step].x, window, row_at, swizzle);
-      const Words far(picks[step].y, window, row_at, swizzle);
-      await_products();
-      if (step == 1 && s > 0) leave_weights(rings.weights, place, lane);
-      unsigned (&f)[BLOCKS_M][4] = a[step % 2];
-      #pragma unroll
-      for (int i = 0; i < 2 * BLOCKS_M; ++i)
-        f[i / 2][i % 2] = near.of(i), f[i / 2][2 + i % 2] = far.of(i);
-      // All are ready in front of the fence, or the compiler lets products wait for each other.
-      #pragma unroll
-      for (int b = 0; b < BLOCKS_M; ++b) {
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(f[b][e]) : : "memory");
-      }
-      begin_products();
-      #pragma unroll
-      for (int b = 0; b < BLOCKS_M; ++b)
-        product(sums + b * (WIDTH / 2), f[b][0], f[b][1], f[b][2], f[b][3],
-                descriptor + step * 2 * WIDTH, s + step > 0);
-      end_products();
-    }
-    place.next();
+      upcoming[step] = __ldg(reinterpret_cast<const uint2*>(from + step * 32) + lane % 4);
+    more = __shfl_sync(0xffffffff, upcoming[0].x >> 28 & 7, 0);
   }
+  // The weights of a stage and what it reads of x are there. Nothing else has branches: behind one
+  // ptxas puts products one behind the other.
+  __device__ __forceinline__ void begin() {
+    descriptor = weights_at(rings.weights.stages + place.stage * W_STAGE);
+    barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
+    #pragma unroll 1
+    for (int n = more; n > 0; --n) window.advance(rings.x, lane);
+    #pragma unroll
+    for (int step = 0; step < DEPTH; ++step) picks[step] = upcoming[step];
+  }
+  __device__ __forceinline__ void read(int step) {
+    near[step % 2].read(picks[step].x, window, row_at, swizzle);
+    far[step % 2].read(picks[step].y, window, row_at, swizzle);
+  }
+  __device__ __forceinline__ void put_together(int step) {
+    unsigned (&f)[BLOCKS_M][4] = a[step % 2];
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i)
+      f[i / 2][i % 2] = near[step % 2].of(i), f[i / 2][2 + i % 2] = far[step % 2].of(i);
+    // All are ready in front of the fence, or the compiler lets products wait for each other.
+    #pragma unroll
+    for (int b = 0; b < BLOCKS_M; ++b) {
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(f[b][e]) : : "memory");
+    }
+  }
+  __device__ __forceinline__ void multiply(
+      SUM (&sums)[ALL], int step, unsigned long long weights, int accumulate) {
+    unsigned (&f)[BLOCKS_M][4] = a[step % 2];
+    begin_products();
+    #pragma unroll
+    for (int b = 0; b < BLOCKS_M; ++b)
+      product(sums + b * (WIDTH / 2), f[b][0], f[b][1], f[b][2], f[b][3],
+              weights + step * 2 * WIDTH, accumulate);
+    end_products();
+  }
+};
+// The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
+__device__ __forceinline__ void multiply_tile(
+    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, const unsigned char* values,
+    int stages, int own_row, int lane) {
+  // Units of 16 bytes change places by the number of the line of 128 bytes that they are in.
+  Picker own = {rings, place, window, lane, (own_row + lane / 4) * (unsigned)ROW_BYTES,
+                lane / 4 * ROW_BYTES / 128 << 4};
+  const unsigned char* picks = values + PICKS_AT;
+  own.read_picks(picks);
+  own.begin();
+  own.read(0);
+  #pragma unroll
+  for (int step = 0; step + 1 < DEPTH; ++step) {
+    own.read(step + 1);
+    await_products();
+    own.put_together(step);
+    own.multiply(sums, step, own.descriptor, step > 0);
+  }
+  own.read_picks(picks + (stages > 1 ? W_BYTES : 0));
+  #pragma unroll 1
+  for (int s = 1; s < stages; ++s) {
+    const unsigned long long before = own.descriptor;
+    place.next();
+    own.begin();
+    own.read_picks(picks + (s + 1 < stages ? s + 1 : s) * W_BYTES);
+    own.read(0);
+    await_products();
+    if (s > 1) leave_weights(rings.weights, place, 2, lane);
+    own.put_together(DEPTH - 1);
+    own.multiply(sums, DEPTH - 1, before, 1);
+    #pragma unroll
+    for (int step = 0; step + 1 < DEPTH; ++step) {
+      own.read(step + 1);
+      await_products();
+      own.put_together(step);
+      own.multiply(sums, step, own.descriptor, 1);
+    }
+  }
+  await_products();
+  own.put_together(DEPTH - 1);
+  own.multiply(sums, DEPTH - 1, own.descriptor, 1);
+  place.next();
   window.end(rings.x, lane);
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
-  leave_weights(rings.weights, place, lane);
+  if (stages > 1) leave_weights(rings.weights, place, 2, lane);
+  leave_weights(rings.weights, place, 1, lane);
 }
 """
 """Registers of the left factor are put together of words that `picks.Picks` names."""
@@ -238,8 +293,8 @@ __device__ __forceinline__ void multiply_tile(
 WHOLE = r"""
 // The sums of one tile's columns over all of k, x and weights from shared memory.
 __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
-    int lane) {
+    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, const unsigned char*,
+    int stages, int own_row, int lane) {
   constexpr int OF_X = ROW_BYTES / 32 / DEPTH;  // stages of weights to one of x
   constexpr unsigned long long SWIZZLE = ROW_BYTES == 128 ? 1 : ROW_BYTES == 64 ? 2 : 3;
   #pragma unroll 1
@@ -262,14 +317,14 @@ __device__ __forceinline__ void multiply_tile(
     }
     end_products();
     await_products();
-    if (s > 0) leave_weights(rings.weights, place, lane);
+    if (s > 0) leave_weights(rings.weights, place, 1, lane);
     place.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   window.end(rings.x, lane);
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
-  leave_weights(rings.weights, place, lane);
+  leave_weights(rings.weights, place, 1, lane);
 }
 """
 """Both factors lie in shared memory."""

@@ -24,7 +24,7 @@ def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
     """values, tiles, and places of columns or the entries of words."""
     stages = tiling.tiles * tiling.stages_of_tile
     return (
-        TensorSpec("values", (stages, tiling.weight_stage_bytes), "uint8"),
+        TensorSpec("values", (stages, tiling.weight_bytes), "uint8"),
         TensorSpec("tiles", (tiling.tiles, 4), "int32"),
         tiling.places_spec,
     )
@@ -81,7 +81,7 @@ def _stages_of(
     filled[:, :, : len(columns)] = own.transpose(1, 2, 0) * (rows != NO_ROW)[:, :, None]
     units = filled.reshape(steps, K_BYTES // _UNIT_BYTES, -1, tiling.width).transpose(0, 1, 3, 2)
     lying = np.ascontiguousarray(units).view(np.uint8).reshape(steps // depth, -1)
-    made = np.zeros((len(lying), tiling.weight_stage_bytes), np.uint8)
+    made = np.zeros((len(lying), tiling.weight_bytes), np.uint8)
     made[:, : tiling.picks_at] = lying
     if words is not None:
         own_words = np.ascontiguousarray(words.astype("<u4")).view(np.uint8)
