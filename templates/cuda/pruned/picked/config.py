@@ -15,6 +15,8 @@ from autoq.templates.target import Target
 PICKS_BYTES = STEP_WORDS * WORD_BYTES
 """Words of a step that say what is picked."""
 WARPGROUP = 128
+HELPING = 80
+"""Registers of a helper."""
 _M = 64
 _PICKING = 24
 _WHOLE = 32
@@ -37,6 +39,7 @@ class PickedConfig:
     cluster: neighbouring blocks of the same tiles; each copies a part of their weights for all.
     picked: whether a tile multiplies the k that it keeps, picked into registers, or all of k from
         shared memory, which leaves out pruned columns alone.
+    helped: whether a warpgroup more stores outputs while others go on.
     """
 
     rows: int
@@ -48,6 +51,7 @@ class PickedConfig:
     joined: int = 1
     cluster: int = 1
     picked: bool = True
+    helped: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,8 +107,8 @@ class PickedTiling(TileOutputs):
 
     @property
     def threads(self) -> int:
-        """Of the consumers, and of a warpgroup that loads."""
-        return WARPGROUP * (self.consumers + 1)
+        """Of the consumers, a warpgroup that loads, and one of helpers."""
+        return WARPGROUP * (self.consumers + 1 + self.config.helped)
 
     @property
     def blocks_m(self) -> int:
@@ -162,7 +166,9 @@ class PickedTiling(TileOutputs):
 
     @property
     def staged_bytes(self) -> int:
-        """16 rows of each warp."""
+        """16 rows of each warp, or all rows for helpers."""
+        if self.config.helped:
+            return 4 * self.config.sides * self.config.rows * self.row_pitch
         return 4 * self.consumers * 4 * 16 * self.row_pitch
 
     @property
@@ -170,12 +176,15 @@ class PickedTiling(TileOutputs):
         config = self.config
         x = config.x_stages * (self.x_stage_bytes + 16)
         weights = config.sides * config.stages * (self.picks_at + 16)
-        return x + weights + self.staged_bytes + 4 * self.consumers * self.terms_of_tile
+        terms = 4 * self.consumers * self.terms_of_tile
+        helpers = 16 * config.sides if config.helped else 0
+        return x + weights + self.staged_bytes + terms + helpers
 
     @property
     def budget(self) -> RegisterBudget:
         """Registers of the threads that load and of those that multiply."""
-        return register_budget(self.consumers, 1)
+        other = HELPING if self.config.helped else 0
+        return register_budget(self.consumers, 1, other=other)
 
     @property
     def registers_fit(self) -> bool:

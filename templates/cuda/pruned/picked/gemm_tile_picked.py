@@ -74,6 +74,7 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         "joined": _JOINED,
         "cluster": _CLUSTERS,
         "picked": (True, False),
+        "helped": (False, True),
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:
@@ -114,7 +115,12 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         """Those who pick hold two stages of weights while they wait for the next one."""
         return config.stages > 2 or not config.picked
 
+    def helpers_have_words(config: PickedConfig) -> bool:
+        """Helpers store words of outputs."""
+        return not config.helped or tiling_of(config).in_words
+
     constraints = (
+        helpers_have_words,
         rings_turn,
         consumers_share_rows,
         rows_are_there,

@@ -13,11 +13,12 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.cuda.pruned.picked.config import HELPING, PickedTiling
 from autoq.templates.cuda.pruned.picked.load_source import LOAD, PIXELS_BOX, ROWS_BOX
 from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY, PICK, WHOLE
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS
+from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
+from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, STORE
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
     BITS_OF,
     finish_source,
@@ -43,7 +44,8 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     begin, box = ROWS_BOX if images is None else PIXELS_BOX
     load = LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
     multiply = MULTIPLY.replace("MULTIPLY_TILE", PICK if config.picked else WHOLE)
-    source = BITS_OF + assembly + RING + OUTPUTS + load + finish_source(tiling) + ALONE + multiply
+    own = STORE + HELP_SIDES if config.helped else ALONE + NO_HELP
+    source = BITS_OF + assembly + RING + OUTPUTS + load + finish_source(tiling) + own + multiply
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
     return epilogue.namespace(
@@ -60,6 +62,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
             "W_BYTES": tiling.weight_bytes, "PICKS_AT": tiling.picks_at,
             "K_STAGES": tiling.k_stages, "OUTPUT_BYTES": tiling.staged_bytes,
             "CHANNELS": tiling.terms, "TERMS": tiling.terms_of_tile,
+            "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
             "FLOAT_BIAS": view.epilogue.float_bias, "ROW_GROUPS": tiling.row_groups,
             "ITEMS": tiling.items, "CLUSTER": config.cluster,
             "CLUSTERS": _clusters(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,

@@ -62,12 +62,18 @@ __device__ __forceinline__ unsigned long long weights_at(unsigned at) {
 }
 MULTIPLY_TILE
 
+// No outputs for the helpers.
+__device__ __forceinline__ void skip_item(Outputs& to, int lane) {
+  barrier_wait(to.empty, to.phase);
+  if (lane == 0) barrier_arrive(to.full);
+  to.phase ^= 1;
+}
 __device__ __forceinline__ void multiply_tiles(
     const Rings& rings, Outputs& outputs, int* terms, const unsigned char* values,
     const int4* tiles, const Constants& from, int block, int consumer, int thread) {
   const int lane = thread % 32, side = consumer / SPLITS;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
-  begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
+  if constexpr (!HELPED) begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
   Place place;
   Window window = {};
   SUM sums[ALL];
@@ -82,6 +88,7 @@ __device__ __forceinline__ void multiply_tiles(
     next = tile_of(turn + 1);
     if (tile.y == 0) {  // no tile at this side
       window.end(rings.x, lane);
+      if constexpr (HELPED) skip_item(outputs, lane);
       continue;
     }
     const int number = item / ROW_GROUPS * SIDES + side;
@@ -102,10 +109,17 @@ __device__ __forceinline__ void multiply_picked(
   constexpr int TERMS_AT = ROWS_AT + OUTPUT_BYTES;
   constexpr int BARRIERS_AT = TERMS_AT + CONSUMERS * TERMS * 4;
   constexpr int W_BARRIERS_AT = BARRIERS_AT + 16 * X_STAGES;
+  constexpr int OUTPUTS_AT = W_BARRIERS_AT + SIDES * 16 * STAGES;
   const Ring x = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * X_STAGES};
   const auto weights_of = [&](int side) {
     const unsigned full = base + W_BARRIERS_AT + side * (16 * STAGES);
     return Ring{base + W_AT + side * (STAGES * W_STAGE), full, full + 8 * STAGES};
+  };
+  // Helpers store the rows of each side; without them each warp has some of its own.
+  const auto outputs_of = [&](int side) {
+    const int rows_at = ROWS_AT + (HELPED ? side * (OUTPUT_BYTES / SIDES) : 0);
+    const unsigned full = base + OUTPUTS_AT + 16 * side;
+    return Outputs{reinterpret_cast<unsigned*>(smem + rows_at), places, y, full, full + 8, 0};
   };
   if (thread == 0) {
     for (int s = 0; s < X_STAGES; ++s) {
@@ -116,6 +130,10 @@ __device__ __forceinline__ void multiply_picked(
       for (int s = 0; s < STAGES; ++s) {
         barrier_init(weights_of(side).full + 8 * s, 1);
         barrier_init(weights_of(side).empty + 8 * s, SPLITS * 4 * CLUSTER);
+      }
+      if constexpr (HELPED) {
+        barrier_init(outputs_of(side).full, SPLITS * 4);
+        barrier_init(outputs_of(side).empty, 4);
       }
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
@@ -133,17 +151,23 @@ __device__ __forceinline__ void multiply_picked(
     if (thread % 32 != 0) return;
     if (warp == 0) load_x(x, x_map, block);
     else if (warp <= SIDES) load_weights(weights_of(warp - 1), values, tiles, block, warp - 1);
+  } else if (HELPED && group > CONSUMERS) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(HELPER_REGISTERS));
+    Outputs outputs[SIDES];
+    #pragma unroll
+    for (int side = 0; side < SIDES; ++side) outputs[side] = outputs_of(side);
+    help_sides(outputs, tiles, block, thread % 128);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
     const Rings rings = {x, weights_of(group / SPLITS)};
-    Outputs outputs = {reinterpret_cast<unsigned*>(smem + ROWS_AT), places, y, 0, 0, 0};
+    Outputs outputs = outputs_of(group / SPLITS);
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
     multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
   }
 }
 """
 """MULTIPLY_TILE stands for `PICK` or `WHOLE`; `words_source.WORDS` or `sums_source.SUMS` and
-`help_source.ALONE` finish.
+`help_source.ALONE` finish, or `help_source.STORE` with `store_source.HELP_SIDES`.
 
 multiply_picked(smem, x_map, values, tiles, places, Constants, y, block, thread)."""
 

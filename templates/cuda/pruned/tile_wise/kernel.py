@@ -22,6 +22,7 @@ from autoq.templates.cuda.pruned.tile_wise.help_source import (
     HELP,
     OUTPUTS,
     SHARED,
+    STORE,
     THERE,
     TURNED,
 )
@@ -61,7 +62,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
     finish = finish_source(tiling)
     turned = TURNED if config.fused else THERE
-    own = TURN_UNITS + HELP if config.helped else ALONE
+    own = TURN_UNITS + STORE + HELP if config.helped else ALONE
     source = (
         BITS_OF + assembly + RING + SHARED + OUTPUTS + turned + GATHER + finish + own + MULTIPLY
     )

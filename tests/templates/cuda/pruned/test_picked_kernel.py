@@ -185,6 +185,12 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
             replace(FLOATS, residual=True, x_scale=True),
             PickedConfig(64, 1, 1, 3, 4, 2, joined=2, picked=False),
         ),
+        (replace(BYTES, m=300), PickedConfig(128, 2, 1, 3, 2, 3, helped=True)),
+        (
+            replace(FLOATS, m=300, sparsity=replace(CLASS, granularity=56)),
+            PickedConfig(128, 2, 1, 3, 2, 3, helped=True),
+        ),
+        (replace(BYTES, m=150), PickedConfig(128, 1, 2, 3, 2, 3, 2, 1, picked=False, helped=True)),
         (PIXELS, PickedConfig(64, 2, 1, 3, 2, 3)),
         (replace(PIXELS, r=1, s=1, padding=(0, 0, 0, 0), epilogue=Epilogue("int8", "int8")),
          PickedConfig(64, 2, 1, 3, 2, 3)),
@@ -196,12 +202,29 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
          "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16",
-         "residual", "row scales", "float residual", "pixels", "pixels and residual",
-         "strided", "dilated", "few channels", "whole pixels"],
+         "residual", "row scales", "float residual", "helped", "helped floats",
+         "helped whole", "pixels", "pixels and residual", "strided", "dilated", "few channels",
+         "whole pixels"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3)),
+        (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3, helped=True)),
+        (replace(FLOATS, m=250), PickedConfig(64, 2, 1, 4, 2, 4, cluster=2, helped=True)),
+        (replace(FLOATS, m=150), PickedConfig(64, 1, 1, 3, 4, 2, 2, picked=False, helped=True)),
+    ],
+    ids=["alone", "helped", "cluster", "whole"],
+)
+def test_blocks_take_several_pieces_of_work(workload: Gemm, config: PickedConfig) -> None:
+    """One of the sides has no tile in some of them."""
+    assert_right_emulated(TEMPLATE, workload, config, replace(TARGET, units=2))
 
 
 def test_what_it_declines() -> None:
