@@ -40,6 +40,7 @@ class PickedConfig:
     picked: whether a tile multiplies the k that it keeps, picked into registers, or all of k from
         shared memory, which leaves out pruned columns alone.
     helped: whether a warpgroup more stores outputs while others go on.
+    columns: surviving columns of a tile over all of k, which may be any; 0 for tiles as they are.
     """
 
     rows: int
@@ -52,6 +53,7 @@ class PickedConfig:
     cluster: int = 1
     picked: bool = True
     helped: bool = False
+    columns: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,12 +83,13 @@ class PickedTiling(TileOutputs):
     @property
     def granularity(self) -> int:
         """Surviving columns of a tile, after tiles are joined."""
-        return self.view.sparsity.granularity * self.config.joined
+        return self.config.columns or self.view.sparsity.granularity * self.config.joined
 
     @property
     def groups(self) -> int:
         """Groups of tiles side by side."""
-        return -(-max(1, -(-self.view.tiles // self.config.joined)) // self.config.sides)
+        columns = max(1, min(self.view.sparsity.columns, self.view.n))
+        return -(-columns // (self.granularity * self.config.sides))
 
     @property
     def tiles(self) -> int:

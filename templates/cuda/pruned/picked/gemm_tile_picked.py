@@ -34,6 +34,7 @@ _DEPTHS = (2, 4)
 _STAGES = (2, 3, 4, 5, 6, 8)
 _JOINED = (1, 2, 4)
 _CLUSTERS = (1, 2)
+_COLUMNS = (0, 96, 112, 128, 160, 192, 208, 224, 240, 256)
 _WIDEST = 256
 _MOST_CONSUMERS = 4
 
@@ -75,6 +76,7 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         "cluster": _CLUSTERS,
         "picked": (True, False),
         "helped": (False, True),
+        "columns": _COLUMNS,
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:
@@ -91,8 +93,10 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
 
     def tiles_are_there(config: PickedConfig) -> bool:
         """Joined tiles are as wide as an instruction at most, and every side has some."""
-        joined = config.joined == 1 or tiling_of(config).granularity <= _WIDEST
-        return joined and config.joined * config.sides < view.tiles + config.joined
+        tiling = tiling_of(config)
+        joined = config.joined == 1 or tiling.granularity <= _WIDEST
+        least = tiling.granularity * (config.sides - 1)
+        return joined and (config.sides == 1 or least < view.sparsity.columns)
 
     def clusters_share_tiles(config: PickedConfig) -> bool:
         """All blocks of a cluster have row tiles of the same tiles."""
@@ -119,7 +123,12 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         """Helpers store words of outputs."""
         return not config.helped or tiling_of(config).in_words
 
+    def columns_are_free(config: PickedConfig) -> bool:
+        """Tiles have another width only where they multiply all of k."""
+        return config.columns == 0 or (config.joined == 1 and not config.picked)
+
     constraints = (
+        columns_are_free,
         helpers_have_words,
         rings_turn,
         consumers_share_rows,

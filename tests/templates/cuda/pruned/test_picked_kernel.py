@@ -113,6 +113,7 @@ def test_banks_of_four_lanes_are_mostly_different() -> None:
         PickedConfig(128, 2, 1, 3, 4, 3),
         PickedConfig(64, 1, 1, 3, 2, 3, joined=2),
         PickedConfig(64, 1, 1, 3, 2, 2, joined=4, picked=False),
+        PickedConfig(64, 1, 1, 3, 2, 2, picked=False, columns=112),
     ],
 )
 def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
@@ -166,6 +167,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(BYTES, sparsity=EMPTY), PickedConfig(64, 1, 1, 3, 2, 3)),
         (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 4, 3)),
         (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, joined=4, picked=False)),
+        (FLOATS, PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
         (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
         (
@@ -201,7 +203,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(PIXELS, c=48), PickedConfig(128, 1, 2, 4, 2, 2, joined=2, picked=False)),
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
-         "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16",
+         "empty", "empty floats", "whole", "columns", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
          "helped whole", "pixels", "pixels and residual", "strided", "dilated", "few channels",
          "whole pixels"],
