@@ -15,9 +15,11 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.picked.config import HELPING, PickedTiling
 from autoq.templates.cuda.pruned.picked.load_source import LOAD, PIXELS_BOX, ROWS_BOX
-from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY, PICK, WHOLE
+from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
+from autoq.templates.cuda.pruned.picked.pick_source import PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
+from autoq.templates.cuda.pruned.picked.whole_source import WHOLE
 from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, STORE
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
     BITS_OF,
