@@ -113,6 +113,7 @@ CASES: list[Workload] = [
     Gemm(70, 100, 160, sparsity=TILES),
     FloatGemm(70, 100, 160, weight_dtype="float16", sparsity=TILES),
     Conv2d(2, 6, 7, 32, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=TILES),
+    FloatConv2d(2, 6, 7, 32, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=TILES),
     Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
     FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),
     Gemm(144, 160, 160, sparsity=Sparsity("vectors", 32, 160, Structure(256, 56, 96))),

@@ -11,6 +11,7 @@ from workloads.pruned import PATTERNS, knowing, pruned_case
 from autoq.pruning.pattern import Pattern
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
@@ -80,10 +81,21 @@ def test_single_values_in_poorly_filled_vectors_have_both_kinds_of_kernels() -> 
     assert {"gemm_elements", "gemm_spmm_panel"} <= set(found)
 
 
-def test_convolutions_know_tiles_of_their_taps() -> None:
+@pytest.mark.parametrize(
+    ("conv", "as_product"),
+    [
+        (Conv2d(2, 7, 9, 64, 128, 3, 3, padding=(1, 1, 1, 1)), Gemm(126, 128, 576)),
+        (
+            FloatConv2d(2, 7, 9, 64, 128, 3, 3, padding=(1, 1, 1, 1)),
+            FloatGemm(126, 128, 576, weight_dtype="float16"),
+        ),
+    ],
+    ids=["bytes", "floats"],
+)
+def test_convolutions_know_tiles_of_their_taps(
+    conv: Conv2d | FloatConv2d, as_product: Gemm | FloatGemm
+) -> None:
     """A weight [k, r, s, c] is one of r * s * c rows; groups and other patterns stay dense."""
-    conv = Conv2d(2, 7, 9, 64, 128, 3, 3, padding=(1, 1, 1, 1))
-    as_product = Gemm(126, 128, 576)
     target = parse_target("cuda:sm_90a")
     for pattern, known in [(Pattern.make("tw", 32), True), (Pattern.make("ew"), False)]:
         _, constants = pruned_case(np.random.default_rng(1), as_product, pattern, 0.75)

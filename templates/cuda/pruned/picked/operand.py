@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autoq.templates.cuda.device.launch.mapped import Mapped
+from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES as SWIZZLES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import (
@@ -19,10 +20,11 @@ from autoq.templates.cuda.device.memory.tma import (
     im2col_map,
     tiled_map,
 )
-from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
+from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches, supports_im2col
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW
 from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TILE_WISE
@@ -33,7 +35,7 @@ _UNIT_BYTES = 16
 _LEAST_ROW = 32
 """Bytes of a row of a stage that one instruction takes."""
 
-Picked = Gemm | FloatGemm | Conv2d
+Picked = Gemm | FloatGemm | Conv2d | FloatConv2d
 """Workloads that are picked from."""
 
 
@@ -42,7 +44,7 @@ class Operand:
     """A product by a tile-wise weight, and the images whose pixels are its rows, if any."""
 
     view: PrunedProduct
-    images: Conv2d | None = None
+    images: Conv2d | FloatConv2d | None = None
 
     @property
     def size(self) -> int:
@@ -51,8 +53,12 @@ class Operand:
 
     def has_boxes(self, target: Target) -> bool:
         """Whether TMA can load boxes of x."""
-        images = self.images and replace(self.images, sparsity=None)
-        return images is None or supports_im2col(images, target)
+        images = self.images
+        if images is None:
+            return True
+        if isinstance(images, Conv2d):
+            return supports_im2col(replace(images, sparsity=None), target)
+        return im2col_reaches(images) and indexable(images.inputs[0].shape)
 
     @property
     def channels(self) -> int:
@@ -119,21 +125,24 @@ def operand_of(workload: object) -> Operand | None:
 
     Rows of x are whole units of 16 bytes. What lies outside images is 0.
     """
-    if isinstance(workload, Conv2d):
-        if workload != workload.in_nhwc or workload.zero_point_border or workload.groups > 1:
-            return None
-        product: object = _as_product(workload)
-    else:
-        product = workload
+    images, product = None, workload
+    if isinstance(workload, Conv2d | FloatConv2d):
+        images, product = workload, _as_product(workload)
     view = pruned_product(product, TILE_WISE)
     if view is None or view.value.bytes == 4:
         return None
-    found = Operand(view, workload if isinstance(workload, Conv2d) else None)
+    found = Operand(view, images)
     return None if found.channels * found.size % _UNIT_BYTES else found
 
 
-def _as_product(conv: Conv2d) -> Gemm:
-    """The product of the pixels that a filter sees by the filters."""
+def _as_product(conv: Conv2d | FloatConv2d) -> Gemm | FloatGemm | None:
+    """The product of the pixels that a filter sees by the filters; None of what im2col has not."""
+    if conv.groups > 1:
+        return None
+    if isinstance(conv, FloatConv2d):
+        return replace(conv.product, sparsity=conv.sparsity)
+    if conv != conv.in_nhwc or conv.zero_point_border:
+        return None
     return Gemm(
         conv.n * conv.p * conv.q, conv.k, conv.r * conv.s * conv.c, conv.in_dtype,
         conv.weight_dtype, conv.epilogue, conv.sparsity,

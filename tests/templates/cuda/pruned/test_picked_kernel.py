@@ -16,6 +16,7 @@ from autoq.templates.cuda.pruned.picked.pack import pack_schedule
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
@@ -199,14 +200,19 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(PIXELS, stride=(2, 2), c=96, in_dtype="uint8"), PickedConfig(64, 2, 1, 3, 4, 3)),
         (replace(PIXELS, dilation=(2, 1), padding=(0, 2, 0, 1), c=160),
          PickedConfig(64, 1, 1, 4, 4, 3)),
+        (
+            FloatConv2d(2, 7, 9, 48, 100, 3, 3, padding=(1, 1, 1, 1), bias=True, residual=True,
+                        sparsity=PIXELS.sparsity),
+            PickedConfig(64, 2, 1, 3, 2, 3),
+        ),
         (replace(PIXELS, c=32, r=1, s=2), PickedConfig(64, 2, 1, 4, 2, 3)),
         (replace(PIXELS, c=48), PickedConfig(128, 1, 2, 4, 2, 2, joined=2, picked=False)),
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
          "empty", "empty floats", "whole", "columns", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
-         "helped whole", "pixels", "pixels and residual", "strided", "dilated", "few channels",
-         "whole pixels"],
+         "helped whole", "pixels", "pixels and residual", "strided", "dilated", "float pixels",
+         "few channels", "whole pixels"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
