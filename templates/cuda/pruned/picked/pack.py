@@ -10,7 +10,7 @@ import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PICKS_BYTES, PickedTiling
-from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
+from autoq.templates.cuda.pruned.picked.picks import NO_ROW, WORD_BYTES, pick_rows
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
 from autoq.templates.sparse.tiles import tiles_of
@@ -69,7 +69,7 @@ def _stages_of(
     if tiling.config.picked:
         places = operand.places(np.asarray(kept, np.int64))
         picks = pick_rows(places, operand.size, stages, row_bytes, depth)
-        rows, words = picks.rows, picks.words
+        rows, words = picks.rows, picks.near(row_bytes // WORD_BYTES)
     else:
         every = np.arange(stages * row_bytes // operand.size)
         rows = every.reshape(stages * tiling.steps_of_stage, -1)

@@ -10,7 +10,7 @@ words in units of 16 bytes do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,14 +31,24 @@ class Picks:
 
     rows: int64 [steps, values], which place of all stages each value of a step is, NO_ROW for a
     weight of 0.
-    words: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, then
-    of either word five bits of its place in a stage and one that tells odd stages, then in three
-    bits how many stages begin with the block, which all words of its first step have. The highest
-    bit says that no lane of the half picks anything of its second word.
+    how: uint32 [steps, 4, 2] of a lane of four and a half of a step: the selector of PRMT, in three
+    bits how many stages begin with the block, which all of its first step have, and in the highest
+    bit that no lane of the half picks anything of its second word.
+    words: int64 [steps, 4, 2, 2], which two words of all stages it picks from.
     """
 
     rows: np.ndarray
+    how: np.ndarray
     words: np.ndarray
+
+    def near(self, stage_words: int) -> np.ndarray:
+        """uint32 [steps, 4, 2]: `how`, and of words of the newest two stages in six bits each.
+
+        They are five of its place in a stage and one that tells odd stages.
+        """
+        stage, word = np.divmod(self.words, stage_words)
+        places = (word | (stage & 1) << 5).astype(np.uint32)
+        return self.how | places[..., 0] << _FIRST_AT | places[..., 1] << _SECOND_AT
 
 
 @dataclass
@@ -76,7 +86,8 @@ class _Builder:
     stage_words: int
     depth: int
     rows: list[list[int]] = field(default_factory=list)
-    words: list[list[int]] = field(default_factory=list)
+    how: list[list[int]] = field(default_factory=list)
+    words: list[list[tuple[int, int]]] = field(default_factory=list)
     advance: int = 0
 
     def wait(self) -> None:
@@ -89,26 +100,25 @@ class _Builder:
         """A block of steps of up to eight registers each."""
         spare = steps[0][0] if steps else _Slot([_Word(stage, 0, [])], [(0, 0)])
         for slots in [*steps, *[[]] * (self.depth - len(steps))]:
-            rows: list[int] = []
-            words: list[int] = []
+            self.rows.append([])
+            self.how.append([])
+            self.words.append([])
             for half in range(2):
-                words += self._quad(slots[4 * half : 4 * half + 4], spare, rows)
-            self.rows.append(rows)
-            self.words.append([word | self.advance << _ADVANCE_AT for word in words])
+                self._quad(slots[LANES * half : LANES * (half + 1)], spare)
             self.advance = 0
 
     def picks(self) -> Picks:
         """All steps; [steps, halves, lanes] of words become [steps, lanes, halves]."""
-        words = np.array(self.words, np.uint32).reshape(-1, 2, 4).transpose(0, 2, 1)
-        return Picks(np.array(self.rows, np.int64), words)
+        how = np.array(self.how, np.uint32).reshape(-1, 2, LANES).transpose(0, 2, 1)
+        words = np.array(self.words, np.int64).reshape(-1, 2, LANES, 2).transpose(0, 2, 1, 3)
+        return Picks(np.array(self.rows, np.int64), how, words)
 
-    def _quad(self, slots: Sequence[_Slot], spare: _Slot, rows: list[int]) -> list[int]:
+    def _quad(self, slots: Sequence[_Slot], spare: _Slot) -> None:
         """Words of four lanes. Places without a value read what another one has."""
-        filled = [*slots, *[spare] * (4 - len(slots))]
+        filled = [*slots, *[spare] * (LANES - len(slots))]
         second = {slot.words[1].column for slot in filled if len(slot.words) > 1}
         free = [column for column in range(UNIT_WORDS) if column not in second]
-        alone = all(len(slot.words) == 1 for slot in filled) << _ALONE_AT
-        made = []
+        alone = all(len(slot.words) == 1 for slot in filled)
         for at, slot in enumerate(filled):
             own = slot.taken if at < len(slots) else []
             first = slot.words[0]
@@ -116,15 +126,17 @@ class _Builder:
                 other = slot.words[1]
             else:  # which nothing is picked from
                 other = _Word(first.stage, free.pop() if free else first.word, [])
-            rows += [
-                self._row(slot.words[word], value) for word, value in own
-            ] + [NO_ROW] * (self.per_word - len(own))  # fmt: skip
-            both = _place(first) << _FIRST_AT | _place(other) << _SECOND_AT
-            made.append(self._selector(slot) | both | alone)
-        return made
+            self.rows[-1] += [self._row(slot.words[word], value) for word, value in own]
+            self.rows[-1] += [NO_ROW] * (self.per_word - len(own))
+            told = self.advance << _ADVANCE_AT | alone << _ALONE_AT
+            self.how[-1].append(self._selector(slot) | told)
+            self.words[-1].append((self._place(first), self._place(other)))
+
+    def _place(self, word: _Word) -> int:
+        return word.stage * self.stage_words + word.word
 
     def _row(self, word: _Word, value: int) -> int:
-        return (word.stage * self.stage_words + word.word) * self.per_word + value
+        return self._place(word) * self.per_word + value
 
     def _selector(self, slot: _Slot) -> int:
         size = WORD_BYTES // self.per_word
@@ -134,11 +146,6 @@ class _Builder:
             for byte in range(size):
                 found |= (word * WORD_BYTES + value * size + byte) << 4 * (place * size + byte)
         return found
-
-
-def _place(word: _Word) -> int:
-    """Five bits of its place in a stage, and whether the stage is an odd one."""
-    return word.word | (word.stage & 1) << 5
 
 
 def pick_rows(kept: np.ndarray, size: int, stages: int, row_bytes: int, depth: int) -> Picks:
@@ -169,7 +176,7 @@ def pick_rows(kept: np.ndarray, size: int, stages: int, row_bytes: int, depth: i
     every = _Builder(per_word, stage_words, depth)
     if len(builder.rows) > blocks_of_all(stages, row_bytes, depth) * depth:
         found = _all_places(every, stages)
-        return Picks(np.where(np.isin(found.rows, kept), found.rows, NO_ROW), found.words)
+        return replace(found, rows=np.where(np.isin(found.rows, kept), found.rows, NO_ROW))
     return builder.picks()
 
 

@@ -77,7 +77,7 @@ def test_words_pick_what_is_kept(size: int, share: float, k: int, depth: int) ->
     picks = pick_rows(kept, size, stages, 128, depth)
     found = picks.rows[picks.rows != NO_ROW]
     np.testing.assert_array_equal(np.sort(found), kept)
-    values, began = picked_values(picks.words, size, depth)
+    values, began = picked_values(picks.near(32), size, depth)
     there = picks.rows != NO_ROW
     np.testing.assert_array_equal(values[there], picks.rows[there])
     assert began[-1] <= stages and depth <= len(picks.rows) <= stages * 4
@@ -97,7 +97,7 @@ def test_banks_of_four_lanes_are_mostly_different() -> None:
     """Words of one read by four lanes lie in different places of units of 16 bytes."""
     kept = np.flatnonzero(np.random.default_rng(4).random(4096) < 0.5)
     for size in (1, 2):
-        words = pick_rows(kept, size, 32 * size, 128, 2).words
+        words = pick_rows(kept, size, 32 * size, 128, 2).near(32)
         turns = []
         for at in (16, 22):
             place = words >> at & 63
