@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
+from autoq.templates.cuda.pruned.picked.bordered import Bordered
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
 from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.target import Target
 
-PICKS_BYTES = STEP_WORDS * WORD_BYTES
-"""Words of a step that say what is picked."""
 WARPGROUP = 128
 HELPING = 80
 """Registers of a helper."""
@@ -40,6 +39,9 @@ class PickedConfig:
     picked: whether a tile multiplies the k that it keeps, picked into registers, or all of k from
         shared memory, which leaves out pruned columns alone.
     helped: whether a warpgroup more stores outputs while others go on.
+    bordered: whether x of a convolution is a tile of an image with its border, of which all taps
+        pick, one stage for all k.
+    blocks: blocks that share a multiprocessor.
     columns: surviving columns of a tile over all of k, which may be any; 0 for tiles as they are.
     """
 
@@ -54,6 +56,8 @@ class PickedConfig:
     picked: bool = True
     helped: bool = False
     columns: int = 0
+    bordered: bool = False
+    blocks: int = 1
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,8 @@ class PickedTiling(TileOutputs):
 
     @property
     def row_tiles(self) -> int:
-        return -(-self.view.m // self.config.rows)
+        bordered = self.bordered
+        return -(-self.view.m // self.config.rows) if bordered is None else bordered.count
 
     @property
     def row_groups(self) -> int:
@@ -140,7 +145,15 @@ class PickedTiling(TileOutputs):
     @property
     def k_stages(self) -> int:
         """Stages of x of a piece of work."""
-        return self.operand.stages
+        return 1 if self.config.bordered else self.operand.stages
+
+    @property
+    def bordered(self) -> Bordered | None:
+        """Tiles of images with their border, where x is such ones."""
+        images = self.operand.images
+        if images is None or not self.config.bordered:
+            return None
+        return Bordered(images, self.size, self.operand.row_bytes, self.config.rows)
 
     @property
     def steps_of_stage(self) -> int:
@@ -150,10 +163,20 @@ class PickedTiling(TileOutputs):
     @property
     def stages_of_tile(self) -> int:
         """Most stages of a tile's weights: those of all k."""
-        return blocks_of_all(self.k_stages, self.operand.row_bytes, self.config.depth)
+        return blocks_of_all(self.k_stages, self.picked_bytes, self.config.depth)
+
+    @property
+    def picked_bytes(self) -> int:
+        """Bytes of a row of a stage that is picked from, all of k where that is one."""
+        if self.config.bordered:
+            return -(-self.view.k * self.size // K_BYTES) * K_BYTES
+        return self.operand.row_bytes
 
     @property
     def x_stage_bytes(self) -> int:
+        bordered = self.bordered
+        if bordered is not None:
+            return bordered.panels * bordered.panel_bytes
         return self.config.rows * self.operand.row_bytes
 
     @property
@@ -162,9 +185,14 @@ class PickedTiling(TileOutputs):
         return self.config.depth * K_BYTES * self.width
 
     @property
+    def picks_bytes(self) -> int:
+        """Of a step, words that say what is picked."""
+        return STEP_WORDS * WORD_BYTES * (2 if self.config.bordered else 1)
+
+    @property
     def weight_bytes(self) -> int:
         """Of a stage in memory, with what is picked, whole lines."""
-        picks = self.config.depth * PICKS_BYTES if self.config.picked else 0
+        picks = self.config.depth * self.picks_bytes if self.config.picked else 0
         return -(-(self.picks_at + picks) // 128) * 128
 
     @property
@@ -187,7 +215,7 @@ class PickedTiling(TileOutputs):
     def budget(self) -> RegisterBudget:
         """Registers of the threads that load and of those that multiply."""
         other = HELPING if self.config.helped else 0
-        return register_budget(self.consumers, 1, other=other)
+        return register_budget(self.consumers, self.config.blocks, other=other)
 
     @property
     def registers_fit(self) -> bool:
@@ -198,5 +226,6 @@ class PickedTiling(TileOutputs):
         return launch and needed <= self.budget.consumer
 
     def fits(self, target: Target) -> bool:
-        """Whether the rings fit a multiprocessor's shared memory."""
-        return self.smem_bytes <= target.smem_bytes
+        """Whether so many blocks fit a multiprocessor's shared memory."""
+        whole = self.config.blocks * (self.smem_bytes + target.reserved_smem_bytes)
+        return whole <= target.unit_smem_bytes and self.smem_bytes <= target.smem_bytes

@@ -27,7 +27,8 @@ _CLOCK = 1.7e9
 def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     """Roughly the seconds: the mean item's steps and outputs, times the waves of items."""
     view, config = tiling.view, tiling.config
-    rounds = -(-tiling.items * config.cluster // target.units)
+    grid = target.units * config.blocks
+    rounds = -(-tiling.items * config.cluster // grid)
     steps = _steps_of_tile(tiling) * config.sides
     instructions = steps * config.splits * tiling.blocks_m
     step_bytes = K_BYTES * tiling.width
@@ -45,8 +46,9 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     ring = min(config.x_stages / 2, config.stages * config.depth / 4)
     columns = view.n / tiling.groups
     outputs = config.rows * columns * _VALUE_CLOCKS
-    item = busy * (1 + 0.4 / ring) + outputs + _ITEM_CLOCKS
-    return (_START_CLOCKS + rounds * item) / _CLOCK
+    hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
+    item = busy * (1 + 0.4 / ring) + (outputs + _ITEM_CLOCKS) * hidden
+    return (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
 
 
 def _steps_of_tile(tiling: PickedTiling) -> float:
@@ -67,7 +69,7 @@ def _steps_of_tile(tiling: PickedTiling) -> float:
 def features(tiling: PickedTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
     return {
-        "waves": tiling.items * tiling.config.cluster / target.units,
+        "waves": tiling.items * tiling.config.cluster / (target.units * tiling.config.blocks),
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.threads),

@@ -29,12 +29,12 @@ from autoq.templates.workload import Constants
 _ROWS = (64, 128, 192, 256)
 _SIDES = (1, 2, 3)
 _SPLITS = (1, 2, 3)
-_X_STAGES = (3, 4, 5, 6, 8)
+_X_STAGES = (2, 3, 4, 6)
 _DEPTHS = (2, 4)
-_STAGES = (2, 3, 4, 5, 6, 8)
-_JOINED = (1, 2, 4)
+_STAGES = (2, 3, 4, 6)
+_JOINED = (1, 2)
 _CLUSTERS = (1, 2)
-_COLUMNS = (0, 96, 112, 128, 160, 192, 208, 224, 240, 256)
+_COLUMNS = (0, 112, 128, 192, 224, 256)
 _WIDEST = 256
 _MOST_CONSUMERS = 4
 
@@ -77,6 +77,8 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         "picked": (True, False),
         "helped": (False, True),
         "columns": _COLUMNS,
+        "bordered": (False, True),
+        "blocks": (1, 2),
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:
@@ -113,7 +115,8 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
     def stages_hold_steps(config: PickedConfig) -> bool:
         """A stage of weights reads two stages of x, or one where it is over all of k."""
         steps = tiling_of(config).steps_of_stage
-        return config.depth <= 2 * steps if config.picked else steps % config.depth == 0
+        near = config.depth <= 2 * steps if config.picked else steps % config.depth == 0
+        return near or config.bordered
 
     def rings_turn(config: PickedConfig) -> bool:
         """Those who pick hold two stages of weights while they wait for the next one."""
@@ -127,7 +130,20 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         """Tiles have another width only where they multiply all of k."""
         return config.columns == 0 or (config.joined == 1 and not config.picked)
 
+    def images_have_borders(config: PickedConfig) -> bool:
+        """Tiles with their border are of images, picked, and stored by those who multiply."""
+        bordered = tiling_of(config).bordered
+        if bordered is None:
+            return not config.bordered
+        return bordered.possible and config.picked and not config.helped
+
+    def tiles_of_x_turn(config: PickedConfig) -> bool:
+        """A step reads two stages of x while others arrive, or a tile with its border."""
+        return config.bordered or config.x_stages > 2
+
     constraints = (
+        images_have_borders,
+        tiles_of_x_turn,
         columns_are_free,
         helpers_have_words,
         rings_turn,

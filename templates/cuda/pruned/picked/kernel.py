@@ -13,14 +13,21 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.pruned.picked.bordered import TILE_W
 from autoq.templates.cuda.pruned.picked.config import HELPING, PickedTiling
-from autoq.templates.cuda.pruned.picked.load_source import LOAD, PIXELS_BOX, ROWS_BOX
+from autoq.templates.cuda.pruned.picked.load_source import (
+    BORDERED_BOX,
+    BORDERED_ROWS,
+    LOAD,
+    PIXELS_BOX,
+    ROWS_BOX,
+)
 from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.pruned.picked.pick_source import PICK
+from autoq.templates.cuda.pruned.picked.pick_source import BORDERED, NEAR, PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
 from autoq.templates.cuda.pruned.picked.whole_source import WHOLE
-from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, STORE
+from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, ROWS_OF, STORE
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
     BITS_OF,
     finish_source,
@@ -42,12 +49,18 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         a_from_registers=config.picked,
     )  # fmt: skip
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
-    images = tiling.operand.images
-    begin, box = ROWS_BOX if images is None else PIXELS_BOX
+    begin, box = ROWS_BOX if tiling.operand.images is None else PIXELS_BOX
+    rows, places = ROWS_OF, NEAR
+    if config.bordered:
+        (begin, box), rows, places = BORDERED_BOX, BORDERED_ROWS, BORDERED
     load = LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
-    multiply = MULTIPLY.replace("MULTIPLY_TILE", PICK if config.picked else WHOLE)
+    multiply = MULTIPLY.replace(
+        "MULTIPLY_TILE", PICK.replace("PLACES", places) if config.picked else WHOLE
+    )
     own = STORE + HELP_SIDES if config.helped else ALONE + NO_HELP
-    source = BITS_OF + assembly + RING + OUTPUTS + load + finish_source(tiling) + own + multiply
+    source = (
+        BITS_OF + assembly + RING + rows + OUTPUTS + load + finish_source(tiling) + own + multiply
+    )
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
     return epilogue.namespace(
@@ -55,7 +68,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         source + _entry(tiling),
         {},
         {
-            **_image_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
+            **_image_sizes(tiling), **_x_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
             "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums,
             "PAIRED": tiling.paired,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
@@ -73,13 +86,27 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     )  # fmt: skip
 
 
+def _x_sizes(tiling: PickedTiling) -> dict[str, int]:
+    """Numbers of stages of x: bytes, those that arrive, and the way from 64 rows to the next."""
+    bordered, row_bytes = tiling.bordered, tiling.operand.row_bytes
+    stage = {"X_STAGE_BYTES": tiling.x_stage_bytes}
+    if bordered is None:
+        return {**stage, "X_ARRIVES": tiling.x_stage_bytes, "BLOCK_BYTES": 64 * row_bytes}
+    return {
+        **stage, "X_ARRIVES": bordered.panels * bordered.box_bytes, "PANELS": bordered.panels,
+        "PANEL_BYTES": bordered.panel_bytes, "TILE_PITCH": bordered.wide, "ACROSS": bordered.across,
+        "DOWN": bordered.down, "TILE_W": TILE_W,
+        "BLOCK_BYTES": 64 // TILE_W * bordered.wide * row_bytes,
+    }  # fmt: skip
+
+
 def _image_sizes(tiling: PickedTiling) -> dict[str, int]:
     """Numbers of `PIXELS_BOX`."""
     conv = tiling.operand.images
     if conv is None:
         return {}
     return {
-        "IMAGE_P": conv.p, "IMAGE_Q": conv.q, "STRIDE_H": conv.stride[0],
+        "IMAGES": conv.n, "IMAGE_P": conv.p, "IMAGE_Q": conv.q, "STRIDE_H": conv.stride[0],
         "STRIDE_W": conv.stride[1], "TOP": conv.padding[0], "LEFT": conv.padding[1],
         "FILTER_S": conv.s, "DILATION_H": conv.dilation[0], "DILATION_W": conv.dilation[1],
         "STAGES_OF_TAP": tiling.operand.stages_of_tap,
@@ -87,7 +114,7 @@ def _image_sizes(tiling: PickedTiling) -> dict[str, int]:
 
 
 def _clusters(tiling: PickedTiling, target: Target) -> int:
-    return min(tiling.items, target.units // tiling.config.cluster)
+    return min(tiling.items, target.units * tiling.config.blocks // tiling.config.cluster)
 
 
 def _entry(tiling: PickedTiling) -> str:
@@ -106,7 +133,8 @@ def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, further inputs, those of `packed_all`, y."""
     config, functions = tiling.config, _namespace(tiling, target)
     workload = tiling.operand.images or tiling.view.workload
-    x = tiling.operand.mapped(config.rows)
+    bordered = tiling.bordered
+    x = tiling.operand.mapped(config.rows) if bordered is None else bordered.mapped()
     parameters = [x, *workload.inputs[1:], *packed_all(tiling), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -115,7 +143,7 @@ def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
 
     return thread_kernel(
         parameters, _clusters(tiling, target) * config.cluster, tiling.threads, target, body,
-        cluster=config.cluster,
+        cluster=config.cluster, together=config.blocks,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LOAD = r"""
-constexpr int X_STAGE = ROWS * ROW_BYTES, W_STAGE = PICKS_AT;
+constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = PICKS_AT;
 // Where the ring of x is.
 struct XPlace {
   int stage = 0, phase = 0;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_x(const Ring& ring, unsigned long long x_ma
     for (int s = 0; s < K_STAGES; ++s, place.next()) {
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
-      barrier_expect(full, X_STAGE);
+      barrier_expect(full, X_ARRIVES);
       LOAD_BOX
     }
   }
@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_weights(
 """
 """load_x(ring, x_map, block) and load_weights(ring, values, tiles, block, side) of one thread.
 
-BEGIN_BOXES and LOAD_BOX stand for those of `ROWS_BOX` or of `PIXELS_BOX`."""
+BEGIN_BOXES and LOAD_BOX stand for those of `ROWS_BOX`, `PIXELS_BOX` or `BORDERED_BOX`."""
 
 ROWS_BOX = (
     "",
@@ -100,3 +100,31 @@ PIXELS_BOX = (
               "h"((unsigned short)(tap / FILTER_S * DILATION_H)) : "memory");""",
 )
 """What a tap of a filter sees for consecutive pixels of y."""
+
+BORDERED_BOX = (
+    """const int tile = row / ROWS % (ACROSS * DOWN), image = row / ROWS / (ACROSS * DOWN);
+    const int x_at = tile % ACROSS * TILE_W - LEFT;
+    const int y_at = tile / ACROSS * (ROWS / TILE_W) - TOP;""",
+    """#pragma unroll 1
+      for (int panel = 0; panel < PANELS; ++panel)
+        asm volatile(
+            "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+            " [%0], [%1, {%2, %3, %4, %5}], [%6];"
+            : : "r"(ring.stages + place.stage * X_STAGE + panel * PANEL_BYTES), "l"(x_map),
+                "r"(panel * (ROW_BYTES / SIZE)), "r"(x_at), "r"(y_at), "r"(image), "r"(full)
+            : "memory");""",
+)
+"""A tile of an image with its border, in panels of channels."""
+
+BORDERED_ROWS = r"""
+// 16 neighbouring pixels of y, and how many of them there are.
+struct Rows { int first, count; };
+__device__ __forceinline__ Rows rows_of(int first_row, int own_row) {
+  const int tile = first_row / ROWS % (ACROSS * DOWN), image = first_row / ROWS / (ACROSS * DOWN);
+  const int at = tile % ACROSS * TILE_W;
+  const int down = tile / ACROSS * (ROWS / TILE_W) + own_row / TILE_W;
+  const bool there = down < IMAGE_P && image < IMAGES;
+  return {(image * IMAGE_P + down) * IMAGE_Q + at, there ? min(16, IMAGE_Q - at) : 0};
+}
+"""
+"""What `help_source.ROWS_OF` has, of tiles of images."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.pruned.picked.config import PICKS_BYTES, PickedTiling
+from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, WORD_BYTES, pick_rows
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
@@ -64,16 +64,20 @@ def _stages_of(
 ) -> np.ndarray:
     """A tile's stages, uint8 [stages, bytes]; at least one, of zeros where nothing is kept."""
     depth, operand = tiling.config.depth, tiling.operand
-    stages, row_bytes = tiling.k_stages, operand.row_bytes
+    stages, row_bytes, bordered = tiling.k_stages, tiling.picked_bytes, tiling.bordered
     words: np.ndarray | None = None
-    if tiling.config.picked:
-        places = operand.places(np.asarray(kept, np.int64))
-        picks = pick_rows(places, operand.size, stages, row_bytes, depth)
-        rows, words = picks.rows, picks.near(row_bytes // WORD_BYTES)
+    kept = np.asarray(kept, np.int64)
+    if bordered is not None:
+        picks = pick_rows(kept, operand.size, stages, row_bytes, depth)
+        places = bordered.places(picks.words)
+        words = np.stack([picks.how, places[..., 0] | places[..., 1] << 16], -1)
+        rows = np.where(picks.rows < tiling.view.k, picks.rows, NO_ROW)
+    elif tiling.config.picked:
+        picks = pick_rows(operand.places(kept), operand.size, stages, row_bytes, depth)
+        rows, words = operand.rows(picks.rows), picks.near(row_bytes // WORD_BYTES)
     else:
         every = np.arange(stages * row_bytes // operand.size)
-        rows = every.reshape(stages * tiling.steps_of_stage, -1)
-    rows = operand.rows(rows)
+        rows = operand.rows(every.reshape(stages * tiling.steps_of_stage, -1))
     steps = len(rows)
     filled = np.zeros((steps, rows.shape[1], tiling.width), weight.dtype)
     # [columns, steps, values] to [steps, values, columns].
@@ -85,6 +89,6 @@ def _stages_of(
     made[:, : tiling.picks_at] = lying
     if words is not None:
         own_words = np.ascontiguousarray(words.astype("<u4")).view(np.uint8)
-        end = tiling.picks_at + depth * PICKS_BYTES
+        end = tiling.picks_at + depth * tiling.picks_bytes
         made[:, tiling.picks_at : end] = own_words.reshape(len(lying), -1)
     return made

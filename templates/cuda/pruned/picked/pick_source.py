@@ -19,24 +19,20 @@ __device__ __forceinline__ void words_at_if(
 // What a lane reads for a register of each row: two words of swizzled rows.
 struct Words {
   unsigned first[2 * BLOCKS_M], second[2 * BLOCKS_M], selector;
-  __device__ __forceinline__ void read(
-      unsigned pick, const Window& window, unsigned row_at, unsigned swizzle) {
-    const unsigned one =
-        (pick >> 14 & 0x7c ^ swizzle) + row_at + (pick >> 21 & 1 ? window.odd : window.even);
-    const unsigned other =
-        (pick >> 20 & 0x7c ^ swizzle) + row_at + (pick >> 27 & 1 ? window.odd : window.even);
+  __device__ __forceinline__ void read(unsigned how, unsigned one, unsigned other) {
     #pragma unroll
     for (int i = 0; i < 2 * BLOCKS_M; ++i) {
-      const int row = i / 2 * 64 + i % 2 * 8;
-      first[i] = word_at(one + row * ROW_BYTES);
-      if (i % 2 == 0) words_at_if(pick, other + row * ROW_BYTES, second[i], second[i + 1]);
+      const int at = i / 2 * BLOCK_BYTES + i % 2 * (8 * ROW_BYTES);
+      first[i] = word_at(one + at);
+      if (i % 2 == 0) words_at_if(how, other + at, second[i], second[i + 1]);
     }
-    selector = pick;
+    selector = how;
   }
   __device__ __forceinline__ unsigned of(int i) const {
     return __byte_perm(first[i], second[i], selector);
   }
 };
+PLACES
 // A consumer over the stages of a tile. Words of x are read one step ahead, and a stage begins
 // while the last step of the one before is still to be multiplied.
 struct Picker {
@@ -44,16 +40,17 @@ struct Picker {
   Place& place;
   Window& window;
   int lane;
-  unsigned row_at, swizzle, more;
+  Lane place_of;
+  unsigned more;
   unsigned long long descriptor;  // of the newest stage's weights
-  uint2 picks[DEPTH], upcoming[DEPTH];
+  Picks picks[DEPTH], upcoming[DEPTH];
   Words near[2], far[2];
   unsigned a[2][BLOCKS_M][4];  // of the products under way and of the next ones
 
   __device__ __forceinline__ void read_picks(const unsigned char* from) {
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step)
-      upcoming[step] = __ldg(reinterpret_cast<const uint2*>(from + step * 32) + lane % 4);
+      upcoming[step] = __ldg(reinterpret_cast<const Picks*>(from) + step * 4 + lane % 4);
     more = __shfl_sync(0xffffffff, upcoming[0].x >> 28 & 7, 0);
   }
   // The weights of a stage and what it reads of x are there. Nothing else has branches: behind one
@@ -67,8 +64,7 @@ struct Picker {
     for (int step = 0; step < DEPTH; ++step) picks[step] = upcoming[step];
   }
   __device__ __forceinline__ void read(int step) {
-    near[step % 2].read(picks[step].x, window, row_at, swizzle);
-    far[step % 2].read(picks[step].y, window, row_at, swizzle);
+    place_of.read(near[step % 2], far[step % 2], picks[step], window);
   }
   __device__ __forceinline__ void put_together(int step) {
     unsigned (&f)[BLOCKS_M][4] = a[step % 2];
@@ -97,9 +93,7 @@ struct Picker {
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, const unsigned char* values,
     int stages, int own_row, int lane) {
-  // Units of 16 bytes change places by the number of the line of 128 bytes that they are in.
-  Picker own = {rings, place, window, lane, (own_row + lane / 4) * (unsigned)ROW_BYTES,
-                lane / 4 * ROW_BYTES / 128 << 4};
+  Picker own = {rings, place, window, lane, Lane(own_row, lane)};
   const unsigned char* picks = values + PICKS_AT;
   own.read_picks(picks);
   own.begin();
@@ -143,4 +137,54 @@ __device__ __forceinline__ void multiply_tile(
   leave_weights(rings.weights, place, 1, lane);
 }
 """
-"""Registers of the left factor are put together of words that `picks.Picks` names."""
+"""Registers of the left factor are put together of words that `picks.Picks` names.
+
+PLACES stands for `NEAR` or `BORDERED`, and BLOCK_BYTES for the way to the next 64 rows."""
+
+NEAR = r"""
+using Picks = uint2;
+// Where the words of a lane's rows are: in the newest two stages.
+struct Lane {
+  unsigned row_at, swizzle;
+  __device__ __forceinline__ Lane(int own_row, int lane) {
+    // Units of 16 bytes change places by the number of the line of 128 bytes that they are in.
+    row_at = (own_row + lane / 4) * ROW_BYTES, swizzle = lane / 4 * ROW_BYTES / 128 << 4;
+  }
+  __device__ __forceinline__ void read_one(
+      Words& to, unsigned pick, const Window& window) const {
+    const unsigned one =
+        (pick >> 14 & 0x7c ^ swizzle) + row_at + (pick >> 21 & 1 ? window.odd : window.even);
+    const unsigned other =
+        (pick >> 20 & 0x7c ^ swizzle) + row_at + (pick >> 27 & 1 ? window.odd : window.even);
+    to.read(pick, one, other);
+  }
+  __device__ __forceinline__ void read(
+      Words& near, Words& far, const Picks& picks, const Window& window) const {
+    read_one(near, picks.x, window), read_one(far, picks.y, window);
+  }
+};
+"""
+"""Rows of stages, of which the newest two are there."""
+
+BORDERED = r"""
+using Picks = uint4;
+// Where the words of a lane's pixels are: some pixels on, in panels of ROW_BYTES of their channels.
+struct Lane {
+  unsigned pixel;
+  __device__ __forceinline__ Lane(int own_row, int lane) {
+    pixel = own_row / TILE_W * TILE_PITCH + lane / 4;
+  }
+  __device__ __forceinline__ unsigned at(unsigned place, unsigned tile) const {
+    const unsigned on = pixel + (place & 0xff), byte = (place >> 8 & 0xff) * 4;
+    const unsigned swizzle = on * ROW_BYTES / 128 * 16 & ROW_BYTES - 16;
+    return tile + byte / ROW_BYTES * PANEL_BYTES + on * ROW_BYTES +
+        (byte % ROW_BYTES ^ swizzle);
+  }
+  __device__ __forceinline__ void read(
+      Words& near, Words& far, const Picks& picks, const Window& window) const {
+    near.read(picks.x, at(picks.y, window.even), at(picks.y >> 16, window.even));
+    far.read(picks.z, at(picks.w, window.even), at(picks.w >> 16, window.even));
+  }
+};
+"""
+"""Pixels of a tile of an image with its border, which is one stage."""

@@ -13,6 +13,15 @@ constexpr int CHUNKS = ACROSS, DOWN = (PITCH + 127) / 128, COUNTS = 2;
 """
 """How x is turned."""
 
+ROWS_OF = r"""
+// 16 rows of y, and how many of them there are.
+struct Rows { int first, count; };
+__device__ __forceinline__ Rows rows_of(int first_row, int own_row) {
+  return {first_row + own_row, min(16, M - first_row - own_row)};
+}
+"""
+"""Rows of a piece of work that follow each other."""
+
 OUTPUTS = r"""
 // Where consumers leave the rows that they have finished, and where these go.
 struct Outputs {
@@ -179,7 +188,8 @@ __device__ __forceinline__ void finish_item(
     __syncwarp();
     lay_out(sums + b * (WIDTH / 2), rows, terms, from, lane);
     __syncwarp();
-    store_rows(rows, from, to.places, entry, to.y, first_row + own_row + b * 64, tile, lane);
+    const Rows own = rows_of(first_row, own_row + b * 64);
+    store_rows(rows, from, to.places, entry, to.y, own.first, own.count, tile, lane);
   }
 }
 __device__ __forceinline__ void help(

@@ -21,6 +21,7 @@ from autoq.templates.cuda.pruned.tile_wise.help_source import (
     ALONE,
     HELP,
     OUTPUTS,
+    ROWS_OF,
     SHARED,
     STORE,
     THERE,
@@ -64,7 +65,17 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     turned = TURNED if config.fused else THERE
     own = TURN_UNITS + STORE + HELP if config.helped else ALONE
     source = (
-        BITS_OF + assembly + RING + SHARED + OUTPUTS + turned + GATHER + finish + own + MULTIPLY
+        BITS_OF
+        + assembly
+        + RING
+        + SHARED
+        + ROWS_OF
+        + OUTPUTS
+        + turned
+        + GATHER
+        + finish
+        + own
+        + MULTIPLY
     )
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")

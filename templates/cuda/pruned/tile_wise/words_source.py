@@ -109,11 +109,11 @@ __device__ __forceinline__ void store_bytes(unsigned* row_of_y, const unsigned* 
   for (int i = 0; i < 4; ++i)
     if (mask >> i & 1) to[i] = word >> 8 * i;
 }
-// A warp's 16 rows of y, the words that the tile's entries name.
+// Of a warp's 16 rows of y the first `count`, the words that the tile's entries name.
 __device__ __forceinline__ void store_rows(
     const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
-    const int4& tile, int lane) {
-  const int count = min(16, M - first_row), whole = whole_words(tile);
+    int count, const int4& tile, int lane) {
+  const int whole = whole_words(tile);
   unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
   int4 next;
   for (int e = 0; e < whole; e += 32, entry = next) {

@@ -113,7 +113,7 @@ def test_banks_of_four_lanes_are_mostly_different() -> None:
     [
         PickedConfig(128, 2, 1, 3, 4, 3),
         PickedConfig(64, 1, 1, 3, 2, 3, joined=2),
-        PickedConfig(64, 1, 1, 3, 2, 2, joined=4, picked=False),
+        PickedConfig(64, 1, 1, 3, 2, 2, picked=False, columns=192),
         PickedConfig(64, 1, 1, 3, 2, 2, picked=False, columns=112),
     ],
 )
@@ -167,7 +167,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(BYTES, k=96), PickedConfig(64, 2, 1, 3, 4, 3)),
         (replace(BYTES, sparsity=EMPTY), PickedConfig(64, 1, 1, 3, 2, 3)),
         (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 4, 3)),
-        (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, joined=4, picked=False)),
+        (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, picked=False, columns=192)),
         (FLOATS, PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
         (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
@@ -205,6 +205,15 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
                         sparsity=PIXELS.sparsity),
             PickedConfig(64, 2, 1, 3, 2, 3),
         ),
+        (PIXELS, PickedConfig(64, 2, 1, 2, 2, 3, bordered=True)),
+        (
+            replace(PIXELS, h=17, w=19, c=160, r=2, epilogue=Epilogue("int8", "int8")),
+            PickedConfig(128, 1, 1, 2, 4, 3, bordered=True),
+        ),
+        (
+            FloatConv2d(2, 18, 20, 16, 100, 3, 2, padding=(1, 1, 1, 1), sparsity=PIXELS.sparsity),
+            PickedConfig(128, 1, 2, 3, 2, 3, bordered=True, blocks=2),
+        ),
         (replace(PIXELS, c=32, r=1, s=2), PickedConfig(64, 2, 1, 4, 2, 3)),
         (replace(PIXELS, c=48), PickedConfig(128, 1, 2, 4, 2, 2, joined=2, picked=False)),
     ],
@@ -212,7 +221,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
          "empty", "empty floats", "whole", "columns", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
          "helped whole", "pixels", "pixels and residual", "strided", "dilated", "float pixels",
-         "few channels", "whole pixels"],
+         "bordered", "bordered residual", "bordered floats", "few channels", "whole pixels"],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
