@@ -7,7 +7,8 @@ mma.sync kernels also in the forms of older GPUs. `run` launches those of such a
     python scripts/launch_kernels.py build cuda:sm_90a scripts/cases/small_cases.py kernels.zip
     compute-sanitizer --tool memcheck python scripts/launch_kernels.py run kernels.zip
 
-It compiles nothing and starts no processes, so that a sanitizer sees launches alone.
+It compiles nothing and starts no processes, so that a sanitizer sees launches alone. A kernel that
+does not compile is left out of the file and named, and `build` then exits with 1.
 """
 
 from __future__ import annotations
@@ -121,21 +122,22 @@ def covering(space: Space[Any], rng: np.random.Generator) -> list[Any]:
     return chosen
 
 
-def compile_request(request: Request) -> list[Compiled]:
-    """All kernels of a request; raises BuildError for one that does not compile."""
+def compile_request(request: Request) -> tuple[list[Compiled], list[str]]:
+    """The kernels of a request, its default first, and what is wrong with those that fail."""
     template, workload = BY_NAME[request.template], request.workload
     configs = [template.default(workload, request.form)]
     if not request.defaults_only:
         configs += covering(template.space(workload, request.form), np.random.default_rng(SEED))
-    store, found = KernelStore(request.folder), []
+    store, found, failed = KernelStore(request.folder), [], []
     for config in dict.fromkeys(configs):
+        candidate = Candidate(workload, template.name, config, request.form)
         try:
             kernel = store.kernel(template, workload, config, request.target, request.form)
         except BuildError as error:
-            raise BuildError(f"{template.name} of {workload} with {config}: {error}") from error
-        candidate = Candidate(workload, template.name, config, request.form)
-        found.append(Compiled(candidate, kernel))
-    return found
+            failed.append(f"{candidate}: {error}")
+        else:
+            found.append(Compiled(candidate, kernel))
+    return found, failed
 
 
 def requests(options: argparse.Namespace, target: Target) -> Iterator[Request]:
@@ -155,16 +157,20 @@ def _runs(form: Target, target: Target) -> bool:
 
 
 def build(options: argparse.Namespace) -> None:
-    """Compile everything into `options.kernels`, defaults first."""
+    """Compile into `options.kernels`, defaults first; exits with 1 when a kernel fails."""
     target = parse_target(options.target)
     with ProcessPoolExecutor(options.jobs) as pool:
-        found = list(pool.map(compile_request, requests(options, target)))
-    defaults = [kernels[0] for kernels in found]
-    others = [kernel for kernels in found for kernel in kernels[1:]]
+        results = list(pool.map(compile_request, requests(options, target)))
+    defaults = [kernels[0] for kernels, _ in results if kernels]
+    others = [kernel for kernels, _ in results for kernel in kernels[1:]]
     with zipfile.ZipFile(options.kernels, "w") as archive:
         for index, item in enumerate(defaults + others):
             archive.writestr(f"{index}.kernel", item.to_bytes())
-    print(f"{len(defaults)} defaults and {len(others)} other configurations")
+    failures = [line for _, failed in results for line in failed]
+    for line in failures:
+        print(f"FAILED {line}")
+    print(f"{len(defaults + others)} kernels, {len(failures)} that do not compile")
+    sys.exit(1 if failures else 0)
 
 
 def run(options: argparse.Namespace) -> None:

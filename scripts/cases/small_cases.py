@@ -23,8 +23,8 @@ from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
-from autoq.templates.operators.shared_gemm import SharedGemm
+from autoq.templates.operators.shared.shared_float_gemm import SharedFloatGemm
+from autoq.templates.operators.shared.shared_gemm import SharedGemm
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.sparsity import Sparsity

@@ -20,8 +20,12 @@ from autoq.templates.workload import Workload
 
 def test_every_module_of_the_folder_is_imported() -> None:
     found = {module.__name__ for module in modules_of("autoq.templates.operators")}
-    files = {path.stem for path in Path(operators.__file__).parent.glob("[!_]*.py")}
-    assert found == {f"autoq.templates.operators.{name}" for name in files}
+    folder = Path(operators.__file__).parent
+    files = [path.relative_to(folder) for path in folder.rglob("*.py")]
+    packages = {path.parent for path in files if path.name == "__init__.py"} - {Path()}
+    modules = {path.with_suffix("") for path in files if path.name != "__init__.py"}
+    assert found == {".".join(("autoq.templates.operators", *path.parts))
+                     for path in modules | packages}  # fmt: skip
     assert Workload.OPERATORS["add"] is Add
 
 

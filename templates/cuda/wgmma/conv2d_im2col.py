@@ -13,9 +13,9 @@ from autoq.templates.cuda.device.memory.tma import MAX_IM2COL_PIXELS
 from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
+from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import Im2colLoad
 from autoq.templates.cuda.wgmma.pack import pack, packed
-from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space

@@ -15,9 +15,9 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.device.wgmma_workloads import supported
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.default import default_config
+from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import PixelBox, TapLoad
 from autoq.templates.cuda.wgmma.pack import pack, packed
-from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space

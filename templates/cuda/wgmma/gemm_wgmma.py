@@ -10,10 +10,10 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
+from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.pack import pack as pack_conv2d
 from autoq.templates.cuda.wgmma.pack import packed as packed_conv2d
-from autoq.templates.cuda.wgmma.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space

@@ -13,8 +13,8 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Layer, Node
 from autoq.templates.base import Template
-from autoq.templates.operators import shared_float_gemm, shared_gemm
-from autoq.templates.operators.shared_products import MOST_PRODUCTS, SharedProducts
+from autoq.templates.operators.shared import shared_float_gemm, shared_gemm
+from autoq.templates.operators.shared.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload

@@ -18,7 +18,7 @@ from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.rows import SharedRows
 from autoq.templates.cuda.mixed.wgmma.space import space as space_of_product
-from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
+from autoq.templates.operators.shared.shared_float_gemm import SharedFloatGemm
 from autoq.templates.program import Program
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

@@ -11,8 +11,8 @@ from qdq.oracle import normal_feeds, run_in_memory
 from autoq.frontend import from_model
 from autoq.graph import Layer, evaluate, optimise
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
-from autoq.templates.operators.shared_gemm import SharedGemm
+from autoq.templates.operators.shared.shared_float_gemm import SharedFloatGemm
+from autoq.templates.operators.shared.shared_gemm import SharedGemm
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")

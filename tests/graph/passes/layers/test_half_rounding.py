@@ -12,7 +12,7 @@ from autoq.frontend import from_model
 from autoq.graph import Fusion, Layer, evaluate, optimise
 from autoq.models.weight_only import to_float16, to_matmul_nbits
 from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.operators.shared_float_gemm import SharedFloatGemm
+from autoq.templates.operators.shared.shared_float_gemm import SharedFloatGemm
 from autoq.templates.target import parse_target
 
 

@@ -9,7 +9,7 @@ from autoq.errors import InputError
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.operators.shared_products import MOST_PRODUCTS, SharedProducts
+from autoq.templates.operators.shared.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.workload import Workload
 
 

@@ -9,7 +9,7 @@ tiles need no tail, which would keep stages from the next one.
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.wgmma.multiply import (
+from autoq.templates.cuda.wgmma.kernel.multiply import (
     complete,
     issue,
     leave,

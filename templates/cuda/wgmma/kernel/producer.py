@@ -10,8 +10,8 @@ from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 from autoq.templates.cuda.wgmma.config import Operand
-from autoq.templates.cuda.wgmma.exchange import expect_partials
-from autoq.templates.cuda.wgmma.pieces import walk_of
+from autoq.templates.cuda.wgmma.kernel.exchange import expect_partials
+from autoq.templates.cuda.wgmma.kernel.pieces import walk_of
 
 
 @T.inline

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autoq.errors import InputError
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.operators.shared_products import MOST_PRODUCTS, SharedProducts
+from autoq.templates.operators.shared.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.workload import Workload
 
 

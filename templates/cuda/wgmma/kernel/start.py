@@ -6,7 +6,7 @@ from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster
 from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition, fence_barriers
 from autoq.templates.cuda.device.memory.tma import prefetch_map
-from autoq.templates.cuda.wgmma.producer import (
+from autoq.templates.cuda.wgmma.kernel.producer import (
     initialise_full,
     initialise_others,
     load_early,

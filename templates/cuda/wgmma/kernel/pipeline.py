@@ -22,18 +22,18 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.wgmma.copies import absent, output_of_copy, own
-from autoq.templates.cuda.wgmma.exchange import clear_tile, exchange
-from autoq.templates.cuda.wgmma.multiply import GroupSums, Operands, multiply
-from autoq.templates.cuda.wgmma.pieces import pass_over, walk_of
-from autoq.templates.cuda.wgmma.plan import PipelinePlan
-from autoq.templates.cuda.wgmma.producer import (
+from autoq.templates.cuda.wgmma.kernel.copies import absent, output_of_copy, own
+from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
+from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
+from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
+from autoq.templates.cuda.wgmma.kernel.producer import (
     load_first_weights,
     load_tile_operands,
     produce,
 )
-from autoq.templates.cuda.wgmma.start import Sources, Starter, start_block
-from autoq.templates.cuda.wgmma.tail import Finish, finish_tile
+from autoq.templates.cuda.wgmma.kernel.start import Sources, Starter, start_block
+from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
+from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.weighing import matched, weigh_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,

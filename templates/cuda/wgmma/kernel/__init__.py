@@ -1,0 +1,1 @@
+"""What a kernel of the wgmma pipeline consists of: its start, producer, products and end."""
