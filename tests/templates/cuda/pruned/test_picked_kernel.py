@@ -9,6 +9,7 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
+from autoq.errors import InputError
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
 from autoq.templates.cuda.pruned.picked.operand import operand_of
@@ -242,6 +243,13 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> 
 def test_blocks_take_several_pieces_of_work(workload: Gemm, config: PickedConfig) -> None:
     """One of the sides has no tile in some of them."""
     assert_right_emulated(TEMPLATE, workload, config, replace(TARGET, units=2))
+
+
+@pytest.mark.parametrize("conv", [Conv2d, FloatConv2d])
+def test_groups_have_no_sparsity(conv: type[Conv2d] | type[FloatConv2d]) -> None:
+    with pytest.raises(InputError, match="the weight of one group"):
+        conv(1, 8, 8, 32, 32, 3, 3, groups=2, sparsity=PIXELS.sparsity)
+    assert conv(1, 8, 8, 32, 32, 3, 3, groups=2).with_sparsity(CLASS) is None
 
 
 def test_what_it_declines() -> None:
