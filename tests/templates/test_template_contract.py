@@ -160,7 +160,7 @@ def test_configurations_are_legal_and_their_constants_as_described(
     assert not np.isinf(features).any()  # what a value lacks is NaN
 
 
-@pytest.mark.parametrize(("number", "group"), enumerate(GROUPS.values()), ids=name_of)
+@pytest.mark.parametrize(("number", "group"), list(enumerate(GROUPS.values())), ids=name_of)
 def test_stages_take_their_buffers_and_lower(number, group) -> None:
     """Each PrimFunc's host code takes what the plan will give it, in that order.
 
