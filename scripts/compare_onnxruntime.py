@@ -20,6 +20,7 @@ import tvm.runtime
 from onnx import numpy_helper
 
 from autoq import Session
+from autoq.errors import ArtifactError
 from autoq.four_bits import holds_four_bits
 
 FLOAT_TOLERANCE = 1e-4
@@ -110,7 +111,10 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=4, help="random inputs to compare")
     parser.add_argument("--seconds", type=float, default=8.0, help="of timing")
     options = parser.parse_args()
-    ours = Session(options.artifact)
+    try:
+        ours = Session(options.artifact)
+    except ArtifactError as error:
+        parser.error(str(error))
     threads = tvm.runtime.num_threads()
     model = onnx.load(str(options.model))
     four_bits = holds_four_bits(model)
