@@ -2,9 +2,10 @@
 # Sets up the environment and runs the whole test suite, three files at a time; arguments go to pytest.
 set -euo pipefail
 # Hundreds of processes import autoq: its bytecode is kept, even where the environment says not to.
-# That of packages is made for what is imported of them, two thirds of whose files never are.
+# That of packages is made for what is imported of them, two thirds of whose files never are: a false
+# value is how pip is told --no-compile.
 unset PYTHONDONTWRITEBYTECODE
-export PIP_NO_COMPILE=1
+export PIP_NO_COMPILE=0
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh" test,quantize
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
