@@ -2,8 +2,8 @@
 
 The way of FlashAttention-2 (Dao, 2023): a warp holds scores of its rows and a tile of keys as
 accumulators, which become the left fragments of the product with values. Tiles arrive by cp.async
-in a ring of stages. Each factor is the sum of two numbers of tf32, whose products tensor cores add up
-in float32 (`product_source.py`; the three products of CUTLASS's 3xTF32).
+in a ring of stages. Each factor is the sum of two numbers of tf32, whose products tensor cores add
+up in float32 (`product_source.py`; the three products of CUTLASS's 3xTF32).
 """
 
 from __future__ import annotations
