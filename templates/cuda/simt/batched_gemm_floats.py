@@ -104,7 +104,8 @@ _LEAST_THREADS, _MOST_THREADS = 64, 512
 class BatchedFloatsConfig:
     """Configuration of the kernel.
 
-    block_m, block_n: rows and columns of y of a block.
+    block_m: rows of y of a block.
+    block_n: columns of y of a block.
     rows: rows of y of a thread, each of four columns.
     """
 
