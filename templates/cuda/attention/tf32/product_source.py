@@ -2,7 +2,8 @@
 
 PARTS = r"""
 // x = high + low: `high` is x rounded to the 11 significant bits of tf32, and `low` what is left,
-// exactly, of which the product reads 11 bits again: 2^-22 of x is lost at most.
+// exactly, at most 2^12 units of x's last place. The product reads 11 bits of it again, so that a
+// unit is lost at most, 2^-23 of x.
 struct Parts { unsigned high, low; };
 __device__ __forceinline__ Parts parts_of(float x) {
   const unsigned high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
@@ -15,8 +16,9 @@ __device__ __forceinline__ void multiply_tf32(
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-// d += a b of 16 rows, 8 columns and 8 summands, without the product of both low parts. A lane has
-// summands lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8, and of column lane / 4.
+// d += a b of 16 rows, 8 columns and 8 summands, without the product of both low parts, 2^-22 of
+// theirs. A lane has summands lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8, and of
+// column lane / 4.
 __device__ __forceinline__ void multiply(
     float (&d)[4], const Parts (&a)[4], Parts b0, Parts b1) {
   multiply_tf32(d, a[0].low, a[1].low, a[2].low, a[3].low, b0.high, b1.high);
