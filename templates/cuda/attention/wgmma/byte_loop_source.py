@@ -58,32 +58,48 @@ __device__ __forceinline__ void consume_kept(
     }
 }
 
+// No power is left of keys that a query does not see.
+__device__ __forceinline__ void hide_powers(float (&z)[1][4][4], Corner corner, int lane) {
+  if (CAUSAL ? corner.key + 31 <= corner.row + KEYS - QUERIES : corner.key + 32 <= KEYS) return;
+  #pragma unroll
+  for (int t = 0; t < 4; ++t)
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const Corner at = place_in(corner, 0, t, e, lane);
+      const bool seen = at.key < KEYS && (!CAUSAL || at.key <= at.row + KEYS - QUERIES);
+      z[0][t][e] = seen ? z[0][t][e] : 0.f;
+    }
+}
 __device__ __forceinline__ void consume_integers(
     State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
   Integers kept[KEEPS_INTEGERS ? TILES : 1];
   #pragma unroll
-  for (int tile = 0; tile < TILES; ++tile) {
-    Scores z;
-    score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
-    state.keep(kept[tile], z);
-    measure_rows(z, state.top, state.total, state.factor, state.near);
-  }
+  for (int tile = 0; tile < TILES; ++tile)
+    if (tile < block.tiles) {
+      Scores z;
+      score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
+      state.keep(kept[tile], z);
+      measure_rows(z, state.top, state.total, state.factor, state.near);
+    }
   state.settle();
   const RowPairs& top = state.top;
   const float base[2] = {state.integer(top.of[0][0]), state.integer(top.of[0][1])};
   const float steepness = __fdiv_rn(state.factor, state.units.span);
   #pragma unroll
-  for (int tile = 0; tile < TILES; ++tile) {
-    Shares shares;
-    #pragma unroll
-    for (int step = 0; step < TILE_KEYS / 32; ++step) {
-      float z[1][4][4];
-      state.raise_kept(z, kept[tile], step, base, steepness);
-      state.cut_powers(z);
-      state.share(shares[step], z, 0, 0);
+  for (int tile = 0; tile < TILES; ++tile)
+    if (tile < block.tiles) {
+      Shares shares;
+      #pragma unroll
+      for (int step = 0; step < TILE_KEYS / 32; ++step) {
+        const Corner corner = {row, tile * TILE_KEYS + step * 32};
+        float z[1][4][4];
+        state.raise_kept(z, kept[tile], step, base, steepness);
+        hide_powers(z, corner, lane);
+        state.cut_powers(z);
+        state.share(shares[step], z, 0, 0);
+      }
+      weigh(state, shares, block, tile, lane);
     }
-    weigh(state, shares, block, tile, lane);
-  }
 }
 
 __device__ __forceinline__ void consume_twice(

@@ -132,12 +132,11 @@ def _rules(
         """Powers are kept where they wait for a row's sum: those of bytes."""
         return not (config.keeps_powers and workload.floating)
 
-    def integers_are_kept_whole(config: WgmmaAttentionConfig) -> bool:
-        """What is kept are whole tiles of integers, of which there are several, and no powers."""
+    def integers_wait_alone(config: WgmmaAttentionConfig) -> bool:
+        """Integers are kept where scores are rounded last, of several tiles, and no powers are."""
         if not config.keeps_integers:
             return True
-        whole = workload.keys % config.tile_keys == 0 and plan_of(config).tiles > 1
-        return whole and rounds_last(workload) and not (workload.causal or config.keeps_powers)
+        return rounds_last(workload) and plan_of(config).tiles > 1 and not config.keeps_powers
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
         """Consumers of bytes compute one tile after the other, each by itself."""
@@ -169,7 +168,7 @@ def _rules(
         there_is_a_next_tile,
         consumers_take_turns,
         only_bytes_are_kept,
-        integers_are_kept_whole,
+        integers_wait_alone,
         bytes_take_no_turns,
         registers_suffice,
         products_compile,

@@ -84,13 +84,23 @@ def test_integers_that_are_kept_are_all_there_is_of_a_score(
     assert_right_emulated(ROUNDED, workload, config, HOPPER, case=(values, constants))
 
 
-def test_integers_are_kept_of_whole_tiles_alone() -> None:
+@needs_nvcc
+@pytest.mark.parametrize("keys", [197, 130])
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_power_is_left_of_integers_that_a_query_does_not_see(keys: int, causal: bool) -> None:
+    workload = Attention(1, 2, 100, keys, 32, **BYTES, quantised_scores=True, causal=causal)
+    config = replace(PLAIN, consumers=2, keeps_integers=True, gives_registers=True)
+    assert config in ROUNDED.space(workload, HOPPER)
+    assert_right_emulated(ROUNDED, workload, config, HOPPER)
+
+
+def test_where_integers_are_kept() -> None:
     kept = replace(PLAIN, keeps_integers=True)
     workload = Attention(1, 1, 64, 128, 64, **BYTES, quantised_scores=True)
     assert kept in ROUNDED.space(workload, HOPPER)
     for other in (
-        replace(workload, keys=100), replace(workload, keys=64), replace(workload, causal=True),
-        replace(workload, quantised_scores=False), replace(workload, mask_axes="n"),
+        replace(workload, keys=64), replace(workload, quantised_scores=False),
+        replace(workload, mask_axes="n"),
     ):  # fmt: skip
         assert kept not in ROUNDED.space(other, HOPPER)
     assert replace(kept, keeps_powers=True) not in ROUNDED.space(workload, HOPPER)
