@@ -7,9 +7,10 @@ in which they can run.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,14 @@ class Siblings:
     """
 
     parts: tuple[Fusion, ...]
+
+    def reading(self, names: Sequence[str]) -> Siblings:
+        """The same over inputs of other names."""
+        given = iter(names)
+        return Siblings(tuple(
+            replace(part, inputs=tuple(itertools.islice(given, len(part.inputs))))
+            for part in self.parts
+        ))  # fmt: skip
 
     @property
     def inputs(self) -> tuple[str, ...]:

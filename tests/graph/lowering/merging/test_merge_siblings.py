@@ -61,6 +61,16 @@ def test_one_that_reads_another_is_apart() -> None:
     assert not any(isinstance(item, Siblings) for item in graph.nodes)
 
 
+def test_inputs_of_other_names_go_to_their_parts() -> None:
+    graph = optimise(from_model(elementwise(3)), HOPPER)
+    (siblings,) = (item for item in graph.nodes if isinstance(item, Siblings))
+    renamed = siblings.reading([f"{name}.other" for name in siblings.inputs])
+    assert renamed.inputs == tuple(f"{name}.other" for name in siblings.inputs)
+    for part, before in zip(renamed.parts, siblings.parts, strict=True):
+        assert part.inputs == tuple(f"{name}.other" for name in before.inputs)
+        assert (part.key, part.output) == (before.key, before.output)
+
+
 def test_tokens_keep_their_bounds() -> None:
     tables = {"t": normal(50, 8), "u": normal(20, 8)}
     nodes = [node("Gather", "t a", "p"), node("Gather", "u b", "q"), node("Add", "p q", "y")]
