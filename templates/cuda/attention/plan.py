@@ -56,8 +56,9 @@ class AttentionPlan:
 
     @property
     def rounds_last(self) -> bool:
-        """`rounds_last` of the workload."""
-        return rounds_last(self.workload)
+        """Whether what the softmax reads are integers of a byte."""
+        work = self.workload
+        return work.quantised_masked if work.mask_axes else work.quantised_scores
 
     @property
     def row_pitches(self) -> dict[str, int]:
@@ -72,11 +73,6 @@ class AttentionPlan:
     def mask_pitches(self) -> tuple[int, int, int]:
         """`mask_pitches` of the workload."""
         return mask_pitches(self.workload)
-
-
-def rounds_last(work: Attention) -> bool:
-    """Whether what the softmax reads are integers of a byte."""
-    return work.quantised_masked if work.mask_axes else work.quantised_scores
 
 
 def mask_pitches(work: Attention) -> tuple[int, int, int]:

@@ -179,8 +179,7 @@ struct Rounding {
         inverse.of[r][half] = __fdiv_rn(__frcp_rn(total.of[r][half]), of_shares.shares_step);
   }
   // Powers are cut where their shares exceed the most of their type.
-  template <int TILES_OF> __device__ __forceinline__ void cut_powers(
-      float (&z)[ROW_TILES][TILES_OF][4]) const {
+  __device__ __forceinline__ void cut_powers(Scores& z) const {
     if (!cuts_shares) return;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
@@ -188,15 +187,15 @@ struct Rounding {
       for (int half = 0; half < 2; ++half) {
         const float most = __fdividef(of_shares.shares_most, inverse.of[r][half]);
         #pragma unroll
-        for (int t = 0; t < TILES_OF; ++t)
+        for (int t = 0; t < KEY_TILES; ++t)
           #pragma unroll
           for (int e = 2 * half; e < 2 * half + 2; ++e) z[r][t][e] = fminf(z[r][t][e], most);
       }
   }
   // A step of 32 keys as A's registers. Keys follow each other as a thread holds their scores: it
   // has four of eight neighbouring ones.
-  template <int TILES_OF> __device__ __forceinline__ void share(
-      unsigned (&shares)[4], const float (&z)[ROW_TILES][TILES_OF][4], int r, int step) {
+  __device__ __forceinline__ void share(
+      unsigned (&shares)[4], const Scores& z, int r, int step) {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
       unsigned bits[4];

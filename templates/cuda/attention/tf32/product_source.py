@@ -16,13 +16,21 @@ __device__ __forceinline__ void multiply_tf32(
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-// d += a b of 16 rows, 8 columns and 8 summands, without the product of both low parts, 2^-22 of
-// theirs. A lane has summands lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8, and of
-// column lane / 4.
-__device__ __forceinline__ void multiply(
-    float (&d)[4], const Parts (&a)[4], Parts b0, Parts b1) {
-  multiply_tf32(d, a[0].low, a[1].low, a[2].low, a[3].low, b0.high, b1.high);
-  multiply_tf32(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.low, b1.low);
-  multiply_tf32(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.high, b1.high);
+// d[i] += a b[i] of 16 rows, 8 columns and 8 summands, without the product of both low parts, 2^-22
+// of theirs. A lane has summands lane % 4 and lane % 4 + 4 of rows lane / 4 and lane / 4 + 8, and
+// of column lane / 4: b[i][at] and the next one. N sums in turn hide the latency of tensor cores.
+template <int N, int M> __device__ __forceinline__ void multiply(
+    float (*d)[4], const Parts (&a)[4], const Parts (&b)[N][M], int at) {
+  #pragma unroll
+  for (int i = 0; i < N; ++i)
+    multiply_tf32(d[i], a[0].low, a[1].low, a[2].low, a[3].low, b[i][at].high, b[i][at + 1].high);
+  #pragma unroll
+  for (int i = 0; i < N; ++i)
+    multiply_tf32(
+        d[i], a[0].high, a[1].high, a[2].high, a[3].high, b[i][at].low, b[i][at + 1].low);
+  #pragma unroll
+  for (int i = 0; i < N; ++i)
+    multiply_tf32(
+        d[i], a[0].high, a[1].high, a[2].high, a[3].high, b[i][at].high, b[i][at + 1].high);
 }
 """

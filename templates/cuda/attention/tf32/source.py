@@ -92,11 +92,19 @@ __device__ __forceinline__ void score(
   for (int step = 0; step < STEPS; ++step) {
     if constexpr (!HOLDS_QUERIES) queries.read(queries.held[0], step, lane);
     const Sixteen& a = queries.held[HOLDS_QUERIES ? step : 0];
+    constexpr int TOGETHER = KEY_TILES % 4 == 0 ? 4 : KEY_TILES % 2 == 0 ? 2 : 1;
     #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t) {
-      const float4 key = *reinterpret_cast<const float4*>(own + t * (8 * KEY_ROW) + step * 16);
-      multiply(z[0][t], a[0], parts_of(key.x), parts_of(key.y));
-      multiply(z[0][t], a[1], parts_of(key.z), parts_of(key.w));
+    for (int t = 0; t < KEY_TILES; t += TOGETHER) {
+      Parts b[TOGETHER][4];
+      #pragma unroll
+      for (int i = 0; i < TOGETHER; ++i) {
+        const float* at = own + (t + i) * (8 * KEY_ROW) + step * 16;
+        const float4 key = *reinterpret_cast<const float4*>(at);
+        b[i][0] = parts_of(key.x), b[i][1] = parts_of(key.y);
+        b[i][2] = parts_of(key.z), b[i][3] = parts_of(key.w);
+      }
+      multiply(z[0] + t, a[0], b, 0);
+      multiply(z[0] + t, a[1], b, 2);
     }
   }
 }
@@ -119,10 +127,10 @@ __device__ __forceinline__ void weigh(
       const float* at = own + t * (8 * VALUE_ROW) + g * 32;
       const float4 one = *reinterpret_cast<const float4*>(at);
       const float4 two = *reinterpret_cast<const float4*>(at + VALUE_ROW);
-      multiply(sums[4 * g], p, parts_of(one.x), parts_of(two.x));
-      multiply(sums[4 * g + 1], p, parts_of(one.y), parts_of(two.y));
-      multiply(sums[4 * g + 2], p, parts_of(one.z), parts_of(two.z));
-      multiply(sums[4 * g + 3], p, parts_of(one.w), parts_of(two.w));
+      const Parts b[4][2] = {
+          {parts_of(one.x), parts_of(two.x)}, {parts_of(one.y), parts_of(two.y)},
+          {parts_of(one.z), parts_of(two.z)}, {parts_of(one.w), parts_of(two.w)}};
+      multiply(sums + 4 * g, p, b, 0);
     }
   }
 }

@@ -114,7 +114,7 @@ struct Steps {
   __device__ __forceinline__ int measuring() const { return TWICE ? tiles : 0; }
   __device__ __forceinline__ int count() const { return measuring() + tiles; }
   __device__ __forceinline__ bool needs_keys(int step) const {
-    return !(TWICE && (KEEPS_POWERS || KEEPS_INTEGERS)) || step < measuring();
+    return !(TWICE && KEEPS_POWERS) || step < measuring();
   }
   __device__ __forceinline__ int tile_of(int step) const {
     return step < measuring() ? step : step - measuring();

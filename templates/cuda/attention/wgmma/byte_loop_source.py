@@ -15,13 +15,6 @@ __device__ __forceinline__ void score_step(
   leave(block.barrier(KEYS_LEFT, stage), lane);
   hide(z, corner, lane);
 }
-__device__ __forceinline__ void weigh(
-    State& state, const Shares& shares, const Block& block, int tile, int lane) {
-  wait_for(block.barrier(TURNED_THERE, stage_of(tile)), phase_of(tile));
-  state.start_values(shares, block.turned(stage_of(tile)));
-  wait_for_products<0>();
-  leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
-}
 // Powers of a tile become shares, which weigh their values.
 __device__ __forceinline__ void weigh_tile(
     State& state, Scores& z, const Block& block, int tile, int lane) {
@@ -29,7 +22,10 @@ __device__ __forceinline__ void weigh_tile(
   state.cut_powers(z);
   #pragma unroll
   for (int step = 0; step < TILE_KEYS / 32; ++step) state.share(shares[step], z, 0, step);
-  weigh(state, shares, block, tile, lane);
+  wait_for(block.barrier(TURNED_THERE, stage_of(tile)), phase_of(tile));
+  state.start_values(shares, block.turned(stage_of(tile)));
+  wait_for_products<0>();
+  leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
 }
 
 __device__ __forceinline__ void consume_kept(
@@ -58,50 +54,6 @@ __device__ __forceinline__ void consume_kept(
     }
 }
 
-// No power is left of keys that a query does not see.
-__device__ __forceinline__ void hide_powers(float (&z)[1][4][4], Corner corner, int lane) {
-  if (CAUSAL ? corner.key + 31 <= corner.row + KEYS - QUERIES : corner.key + 32 <= KEYS) return;
-  #pragma unroll
-  for (int t = 0; t < 4; ++t)
-    #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const Corner at = place_in(corner, 0, t, e, lane);
-      const bool seen = at.key < KEYS && (!CAUSAL || at.key <= at.row + KEYS - QUERIES);
-      z[0][t][e] = seen ? z[0][t][e] : 0.f;
-    }
-}
-__device__ __forceinline__ void consume_integers(
-    State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
-  Integers kept[KEEPS_INTEGERS ? TILES : 1];
-  #pragma unroll
-  for (int tile = 0; tile < TILES; ++tile)
-    if (tile < block.tiles) {
-      Scores z;
-      score_step(z, state, block, mask, consumer, {row, tile * TILE_KEYS}, tile, lane);
-      state.keep(kept[tile], z);
-      measure_rows(z, state.top, state.total, state.factor, state.near);
-    }
-  state.settle();
-  const RowPairs& top = state.top;
-  const float base[2] = {state.integer(top.of[0][0]), state.integer(top.of[0][1])};
-  const float steepness = __fdiv_rn(state.factor, state.units.span);
-  #pragma unroll
-  for (int tile = 0; tile < TILES; ++tile)
-    if (tile < block.tiles) {
-      Shares shares;
-      #pragma unroll
-      for (int step = 0; step < TILE_KEYS / 32; ++step) {
-        const Corner corner = {row, tile * TILE_KEYS + step * 32};
-        float z[1][4][4];
-        state.raise_kept(z, kept[tile], step, base, steepness);
-        hide_powers(z, corner, lane);
-        state.cut_powers(z);
-        state.share(shares[step], z, 0, 0);
-      }
-      weigh(state, shares, block, tile, lane);
-    }
-}
-
 __device__ __forceinline__ void consume_twice(
     State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
   #pragma unroll 1
@@ -124,9 +76,7 @@ __device__ __forceinline__ void consume_twice(
 __device__ __forceinline__ void consume(
     State& state, const Block& block, const float* mask, int consumer, int row, int lane) {
   state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
-  if constexpr (KEEPS_INTEGERS) {
-    consume_integers(state, block, mask, consumer, row, lane);
-  } else if constexpr (KEEPS_POWERS) {
+  if constexpr (KEEPS_POWERS) {
     consume_kept(state, block, mask, consumer, row, lane);
   } else if constexpr (TWICE) {
     consume_twice(state, block, mask, consumer, row, lane);

@@ -8,7 +8,6 @@ BYTES = r"""
 using Sums = unsigned[1][OUT_TILES][4];
 using Products = unsigned[KEY_TILES][4];
 using Shares = unsigned[TILE_KEYS / 32][4];
-using Integers = unsigned[KEY_TILES];  // of a tile's scores, the four of each eight keys in a word
 
 struct State : Rounding {
   Sums sums;
@@ -99,33 +98,6 @@ struct State : Rounding {
       float again = 0.f;
       raise_row(z, 0, half, settled_base(z, 0, half, top.of[0][half]), factor, again);
     }
-  }
-  // A score as a float of 2^23 and more, whose last byte is its distance from the least one.
-  __device__ __forceinline__ float integer(float z) const {
-    return __fmaf_rn(z, units.span, units.cut ? 8388607.f : 8388608.f);
-  }
-  __device__ __forceinline__ void keep(Integers& kept, const Scores& z) const {
-    #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t) {
-      unsigned bits[4];
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) bits[e] = __float_as_uint(integer(z[0][t][e]));
-      const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
-      kept[t] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
-    }
-  }
-  // Powers of 32 keys' scores over the row's largest one; base and steepness: of `integer`.
-  __device__ __forceinline__ void raise_kept(
-      float (&z)[1][4][4], const Integers& kept, int step, const float (&base)[2],
-      float steepness) const {
-    #pragma unroll
-    for (int t = 0; t < 4; ++t)
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const unsigned word = __byte_perm(kept[4 * step + t], 0x4B000000u, 0x7440u + e);
-        const float above = __fsub_rn(__uint_as_float(word), base[e / 2]);
-        z[0][t][e] = power_of_two(__fmul_rn(above, steepness));
-      }
   }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
     finish_rows(sums, store, lane);

@@ -24,8 +24,6 @@ class WgmmaAttentionConfig:
     gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers
         to consumers; otherwise one warp loads.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
-    keeps_integers: whether a consumer of bytes keeps the integers that scores are rounded to, four
-        to a word, instead of their powers, which it computes again when their sums are known.
     """
 
     consumers: int
@@ -38,7 +36,6 @@ class WgmmaAttentionConfig:
     cubics: int
     gives_registers: bool
     blocks_per_sm: int
-    keeps_integers: bool = False
 
     @property
     def threads(self) -> int:

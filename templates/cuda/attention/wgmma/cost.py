@@ -14,8 +14,6 @@ from autoq.templates.target import Target
 # Registers of a consumer beside scores, shares and sums with which nvcc 13.0 neither spills nor
 # serialises products: of floats one tile after the other, and ahead; of bytes; and what masks add.
 _FLOATS, _FLOATS_AHEAD, _BYTES, _MASK_REGISTERS, _CAUSAL = 28, 32, 24, 32, 4
-# Of 32 keys' powers while their integers are kept.
-_STEP_POWERS = 20
 # A loop over so few tiles is unrolled, and has the shares of two of them at once.
 _FEW_TILES = 3
 
@@ -26,8 +24,6 @@ _FEW_TILES = 3
 _POWERS, _LANES = 16.0, 128.0
 _INSTRUCTIONS = {True: 9.9, False: 27.5}
 _KEPT_INSTRUCTIONS = 16.0
-# Counted, not fitted: of integers that become powers once more.
-_AGAIN_INSTRUCTIONS = 5.0
 _ALONE = {True: 0.45, False: 0.38}
 _CUBIC, _SUM = 8.0, 0.6
 _BESIDE, _TILE_LATENCY, _BLOCK_LATENCY, _LAUNCH_CLOCKS = 0.23, 445.0, 3100.0, 1900.0
@@ -45,9 +41,6 @@ def registers(plan: WgmmaAttentionPlan) -> int:
     if config.ahead and plan.tiles <= _FEW_TILES:
         shares += scores // 2
     others = (_FLOATS_AHEAD if config.ahead else _FLOATS) if work.floating else _BYTES
-    if config.keeps_integers:
-        kept = plan.tiles * config.tile_keys // 8
-        return kept + max(scores, scores // 4 + _STEP_POWERS + work.depth // 2) + others + masks
     if config.keeps_powers:
         # Sums begin when the powers of a tile have become shares, four to a word.
         kept = plan.tiles * scores
@@ -68,16 +61,12 @@ def tile_clocks(plan: WgmmaAttentionPlan) -> tuple[float, float, float]:
     """Clocks of products, powers and instructions of a consumer's tile, each alone."""
     config, work, target = plan.config, plan.workload, plan.target
     rate = target.rate(work.q_dtype) / target.units / target.clock_hz
-    kept = config.keeps_powers or config.keeps_integers
-    scores, passes = 64 * config.tile_keys, 2 if plan.twice and not kept else 1
-    slots = _KEPT_INSTRUCTIONS if kept else _INSTRUCTIONS[work.floating]
+    scores, passes = 64 * config.tile_keys, 2 if plan.twice and not config.keeps_powers else 1
+    slots = _KEPT_INSTRUCTIONS if config.keeps_powers else _INSTRUCTIONS[work.floating]
     others = (slots + _CUBIC * config.cubics / 16) * passes
-    powers = passes
-    if config.keeps_integers:
-        others, powers = others + _AGAIN_INSTRUCTIONS, 2
     return (
         2 * (1 + passes) * scores * work.depth / rate,
-        powers * scores * (1 - config.cubics / 16) / _POWERS,
+        passes * scores * (1 - config.cubics / 16) / _POWERS,
         (scores * others + 64 * work.depth * _SUM) / _LANES,
     )
 

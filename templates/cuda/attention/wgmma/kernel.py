@@ -144,7 +144,6 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "CAUSAL": work.causal, "QUANTISED_SCORES": work.quantised_scores,
             "RESCALED_SCORES": work.rescaled_scores, "QUANTISED_MASKED": work.quantised_masked,
             "TWICE": plan.twice, "KEEPS_POWERS": config.keeps_powers,
-            "KEEPS_INTEGERS": config.keeps_integers,
             "SUMS_OF_PRODUCTS": False, "CUBICS": config.cubics,
             "CONSUMERS": config.consumers, "SMALL": config.small,
             "FULL_PAIRS": plan.full_pairs, "SMALL_BLOCKS": max(1, plan.small_blocks),

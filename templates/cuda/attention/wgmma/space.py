@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
-from autoq.templates.cuda.attention.plan import rounds_last
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.cost import estimate, features, registers
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
@@ -24,10 +23,8 @@ _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
 _PRODUCT_REGISTERS = {True: 26, False: 34}
 """What nvcc 13.0 asks for beside accumulators of a product of scores, of floats and of bytes."""
-_SPARED_OF_KEPT = 4
-"""Of the registers of integers that are kept, how many nvcc 13.0 does without."""
 _UNTUNED: dict[str, Sequence[Any]] = {
-    "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,), "keeps_integers": (False,)
+    "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,)
 }  # fmt: skip
 """Knobs of which the default is always the same, where it is legal."""
 _MOST_KEYS = 256
@@ -96,7 +93,6 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "cubics": (0, 2, 4) if workload.floating else (0,),
         "gives_registers": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
-        "keeps_integers": (False,) if workload.floating else (False, True),
     }
 
 
@@ -132,12 +128,6 @@ def _rules(
         """Powers are kept where they wait for a row's sum: those of bytes."""
         return not (config.keeps_powers and workload.floating)
 
-    def integers_wait_alone(config: WgmmaAttentionConfig) -> bool:
-        """Integers are kept where scores are rounded last, of several tiles, and no powers are."""
-        if not config.keeps_integers:
-            return True
-        return rounds_last(workload) and plan_of(config).tiles > 1 and not config.keeps_powers
-
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
         """Consumers of bytes compute one tile after the other, each by itself."""
         return workload.floating or not (config.ahead or config.turns)
@@ -149,8 +139,6 @@ def _rules(
     def products_compile(config: WgmmaAttentionConfig) -> bool:
         """ptxas holds a product to the registers at launch, before setmaxnreg gives more."""
         needed = config.tile_keys // 2 + _PRODUCT_REGISTERS[workload.floating]
-        if config.keeps_integers:
-            needed += plan_of(config).tiles * config.tile_keys // 8 - _SPARED_OF_KEPT
         return needed <= plan_of(config).registers.launch
 
     def shared_memory_suffices(config: WgmmaAttentionConfig) -> bool:
@@ -168,7 +156,6 @@ def _rules(
         there_is_a_next_tile,
         consumers_take_turns,
         only_bytes_are_kept,
-        integers_wait_alone,
         bytes_take_no_turns,
         registers_suffice,
         products_compile,

@@ -14,7 +14,6 @@ from with_nvcc import needs_nvcc
 from autoq.kernel import compile_kernel
 from autoq.measure.arrays import random_case, stored_activations
 from autoq.measure.check import complaints
-from autoq.templates.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.base import Template
 from autoq.templates.cuda.attention.wgmma import attention_wgmma, attention_wgmma_bytes
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
@@ -63,47 +62,6 @@ def test_zero_points_on_wgmma_are_of_the_run(zero_points: tuple[int, int, int]) 
         function = ROUNDED.build(workload, config, HOPPER)
         (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
         assert complaints([y], workload.reference(values, constants), workload, HOPPER) is None
-
-
-@needs_nvcc
-@pytest.mark.parametrize(
-    ("low", "high", "step"),
-    [(-128, 127, 0.1), (-121, 120, 0.1), (-127, 128, 0.02), (-90, 100, 9.0)],
-    ids=["whole", "odd", "257 integers", "steep"],
-)
-def test_integers_that_are_kept_are_all_there_is_of_a_score(
-    low: float, high: float, step: float
-) -> None:
-    """Odd bounds begin one integer below, and steep powers are over the row's largest score."""
-    workload = Attention(1, 2, 70, 192, 48, **BYTES, quantised_scores=True)
-    values, constants = random_case(workload, 3)
-    places = [ATTENTION_SCALARS.index(f"scores_{name}") for name in ("low", "high", "step")]
-    constants["scalars"][places] = low, high, step
-    config = replace(PLAIN, tile_keys=96, keeps_integers=True)
-    assert config in ROUNDED.space(workload, HOPPER)
-    assert_right_emulated(ROUNDED, workload, config, HOPPER, case=(values, constants))
-
-
-@needs_nvcc
-@pytest.mark.parametrize("keys", [197, 130])
-@pytest.mark.parametrize("causal", [False, True])
-def test_no_power_is_left_of_integers_that_a_query_does_not_see(keys: int, causal: bool) -> None:
-    workload = Attention(1, 2, 100, keys, 32, **BYTES, quantised_scores=True, causal=causal)
-    config = replace(PLAIN, consumers=2, keeps_integers=True, gives_registers=True)
-    assert config in ROUNDED.space(workload, HOPPER)
-    assert_right_emulated(ROUNDED, workload, config, HOPPER)
-
-
-def test_where_integers_are_kept() -> None:
-    kept = replace(PLAIN, keeps_integers=True)
-    workload = Attention(1, 1, 64, 128, 64, **BYTES, quantised_scores=True)
-    assert kept in ROUNDED.space(workload, HOPPER)
-    for other in (
-        replace(workload, keys=64), replace(workload, quantised_scores=False),
-        replace(workload, mask_axes="n"),
-    ):  # fmt: skip
-        assert kept not in ROUNDED.space(other, HOPPER)
-    assert replace(kept, keeps_powers=True) not in ROUNDED.space(workload, HOPPER)
 
 
 @needs_nvcc
