@@ -230,6 +230,6 @@ def preference_for(workload: Spmm, target: Target) -> int:
 _PREFERRED, _BEHIND = 10, -5
 
 TEMPLATE = Template(
-    "spmm_wgmma", 2, matches, space, default, build, pack, packed, estimate=estimate,
+    "spmm_wgmma", 3, matches, space, default, build, pack, packed, estimate=estimate,
     preference=_PREFERRED, preference_for=preference_for,
 )  # fmt: skip
