@@ -98,6 +98,8 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "bulk": (0, 2, 4),
         "persistent": (False, True),
         "streamed": (False, True),
+        "in_turn": (False, True),
+        "by_columns": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -132,14 +134,25 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         tiling = tiling_of(config)
         return not config.persistent or tiling.blocks(target) < tiling.tiles_of_y
 
+    def teams_take_turns(config: LongConfig) -> bool:
+        """Warpgroups that finish outputs in turn are several, and have tiles to come."""
+        return not config.in_turn or (config.persistent and config.teams > 1)
+
+    def columns_are_parted(config: LongConfig) -> bool:
+        """Panels that come first are not all there are."""
+        tiling = tiling_of(config)
+        return not config.by_columns or tiling.panels_together(target) < tiling.panels
+
     constraints = (
         blocks_take_tiles,
+        teams_take_turns,
         ring_fits,
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
         warps_copy_together,
         nibbles_have_pairs,
+        columns_are_parted,
     )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
@@ -169,6 +182,8 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
+        "IN_TURN": config.in_turn, "PANELS_TOGETHER": tiling.panels_together(target),
+        "VECTOR_ROWS": workload.vector_rows,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

@@ -56,6 +56,10 @@ class LongConfig:
     persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
         another, whose copies go on while outputs are finished.
     streamed: whether y leaves the L2 before what is read again.
+    in_turn: whether warpgroups that multiply wait for each other before they finish outputs only,
+        one after another, so that one has products under way while another finishes.
+    by_columns: whether tiles of a few panels and all vector rows come first, so that blocks that
+        run at once read few columns of b; else all panels of a vector row do.
     """
 
     teams: int
@@ -68,6 +72,8 @@ class LongConfig:
     bulk: int = 0
     persistent: bool = False
     streamed: bool = False
+    in_turn: bool = False
+    by_columns: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,14 @@ class LongTiling:
     @property
     def panels(self) -> int:
         return -(-self.workload.n // self.columns)
+
+    def panels_together(self, target: Target) -> int:
+        """Neighbouring panels whose tiles of all vector rows come first: some that fill the GPU."""
+        if not self.config.by_columns:
+            return self.panels
+        most = target.units * self.config.blocks_per_unit // self.workload.vector_rows
+        some = range(self.config.cluster, min(most, self.panels) + 1, self.config.cluster)
+        return max((n for n in some if self.panels % n == 0), default=self.config.cluster)
 
     @property
     def tiles_of_y(self) -> int:
@@ -184,8 +198,13 @@ class LongTiling:
 
     @property
     def _behind_terms(self) -> int:
-        terms = self.term_bytes * (2 if self.config.persistent else 1)
-        return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
+        return self.ring_bytes + self.config.stages * self.barrier_bytes + self.all_term_bytes
+
+    @property
+    def all_term_bytes(self) -> int:
+        """Terms of two tiles where blocks take several, of each warpgroup where these part."""
+        tiles = 2 if self.config.persistent else 1
+        return self.term_bytes * tiles * (self.config.teams if self.config.in_turn else 1)
 
     @property
     def term_bytes(self) -> int:

@@ -7,6 +7,15 @@ next tile while what multiplies finishes outputs.
 from __future__ import annotations
 
 COLUMNS_SOURCE = r"""
+// One warpgroup after another finishes outputs. Its barrier takes its own threads, and those of the
+// one before as that has finished.
+__device__ __forceinline__ void wait_for_turn(int team) {
+  asm volatile("bar.sync %0, 256;" :: "r"(1 + team) : "memory");
+}
+__device__ __forceinline__ void end_turn(int team) {
+  asm volatile("bar.arrive %0, 256;" :: "r"(1 + (team + 1) % TEAMS) : "memory");
+}
+
 __device__ __forceinline__ void multiply_columns(
     const Ring& ring, const VectorRow& row, Position& at, const Constants& from, OUT* y,
     unsigned char* smem, const RowTerms& terms, int order, int first_row, int first_column,
@@ -16,7 +25,7 @@ __device__ __forceinline__ void multiply_columns(
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  terms.fetch(from, order * VECTOR, 32 * warp + number);
+  terms.fetch(from, order * VECTOR, 32 * (IN_TURN ? warp % 4 : warp) + number);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
@@ -32,7 +41,8 @@ __device__ __forceinline__ void multiply_columns(
   unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  if constexpr (IN_TURN) wait_for_turn(warp / 4);
+  else asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
         sums, own, from, y, terms, staging, first_row, column, lane);
@@ -75,7 +85,7 @@ __device__ __forceinline__ void multiply_sparse(
       }
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
           ((size_t)row.stage * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
-      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
+      copy_stages(ring, b, of_values, of_rows, at, panel_of(tile) * TILE, tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if constexpr (CLUSTER > 1) {  // others still arrive here
@@ -87,16 +97,21 @@ __device__ __forceinline__ void multiply_sparse(
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
     Position at = {0, 0};
+    const int team = warp / 4;
     unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
+    if constexpr (IN_TURN) terms += team * 2 * TERM_BYTES;
     // Terms of two tiles: warps may still read those of one when others are at the next.
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
+    if (IN_TURN && team == TEAMS - 1) end_turn(team);
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
-      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
+      const int order = order_of(tile), first_column = panel_of(tile) * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
       const RowTerms own = {reinterpret_cast<Total*>(terms)};
       multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),
                        first_column, warp, number);
+      // Nobody waits behind the last one of the last tile.
+      if (IN_TURN && (team < TEAMS - 1 || tile + BLOCKS < ALL_TILES)) end_turn(team);
       row = next;
       unsigned char* last = terms;
       terms = next_terms, next_terms = last;

@@ -12,7 +12,7 @@ FINISH_ROWS = r"""
 struct RowTerms {
   Total* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
-    for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
+    for (int i = thread; i < VECTOR; i += IN_TURN ? 128 : 32 * CONSUMERS) {
       const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
       start_copy(to, reinterpret_cast<const Total*>(from.bias) + first + i);
       const unsigned scales = (unsigned)__cvta_generic_to_shared(bias + VECTOR) + 4 * i;

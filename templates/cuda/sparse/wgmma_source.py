@@ -92,6 +92,17 @@ __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
                  :: "r"(ring.empty_in_all(stage)), "r"(number) : "memory");
 }
 
+// Tiles of y: those of PANELS_TOGETHER panels and all vector rows come before the next ones.
+__device__ __forceinline__ int order_of(int tile) {
+  if constexpr (PANELS_TOGETHER < PANELS) tile %= PANELS_TOGETHER * VECTOR_ROWS;
+  return tile / PANELS_TOGETHER;
+}
+__device__ __forceinline__ int panel_of(int tile) {
+  int first = 0;
+  if constexpr (PANELS_TOGETHER < PANELS)
+    first = tile / (PANELS_TOGETHER * VECTOR_ROWS) * PANELS_TOGETHER;
+  return first + tile % PANELS_TOGETHER;
+}
 // What one vector row has in the packed arrays.
 struct VectorRow { int stage, length; };
 
@@ -104,7 +115,7 @@ __device__ __forceinline__ int read_here(const int* from) {
 // Of a tile of y. Blocks that take one after another ask for some behind the last one too.
 __device__ __forceinline__ VectorRow vector_row_of(
     const int* starts, const int* lengths, int tile) {
-  const int order = min(tile, ALL_TILES - 1) / PANELS;
+  const int order = order_of(min(tile, ALL_TILES - 1));
   return {read_here(starts + order), read_here(lengths + order)};
 }
 
