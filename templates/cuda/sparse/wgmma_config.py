@@ -111,7 +111,7 @@ class LongTiling:
         """Neighbouring panels whose tiles of all vector rows come first: some that fill the GPU."""
         if not self.config.by_columns:
             return self.panels
-        most = target.units * self.config.blocks_per_unit // self.workload.vector_rows
+        most = self.at_once(target) // self.workload.vector_rows
         some = range(self.config.cluster, min(most, self.panels) + 1, self.config.cluster)
         return max((n for n in some if self.panels % n == 0), default=self.config.cluster)
 
@@ -124,8 +124,13 @@ class LongTiling:
         """Blocks of a launch, whole clusters."""
         if not self.config.persistent:
             return self.tiles_of_y
-        at_once = target.units * self.config.blocks_per_unit
-        return min(self.tiles_of_y, at_once // self.config.cluster * self.config.cluster)
+        return min(self.tiles_of_y, self.at_once(target))
+
+    def at_once(self, target: Target) -> int:
+        """Blocks that the GPU holds, whole clusters."""
+        cluster = self.config.cluster
+        blocks = target.units_in_clusters(cluster) * self.config.blocks_per_unit
+        return max(1, blocks // cluster) * cluster
 
     @property
     def threads(self) -> int:

@@ -35,7 +35,8 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     """Roughly the seconds: waves of blocks, each as long as what is slowest in it."""
     config, workload = tiling.config, tiling.workload
     here = min(config.blocks_per_unit, -(-tiling.tiles_of_y // target.units))
-    waves = max(1.0, tiling.tiles_of_y / (target.units * here))
+    units = target.units_in_clusters(config.cluster)
+    waves = max(1.0, tiling.tiles_of_y / (units * here))
     stages = tiling.steps / workload.vector_rows
     products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
     products *= tiling.left_digits

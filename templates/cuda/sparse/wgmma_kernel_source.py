@@ -7,10 +7,12 @@ next tile while what multiplies finishes outputs.
 from __future__ import annotations
 
 COLUMNS_SOURCE = r"""
-// One warpgroup after another finishes outputs. Its barrier takes its own threads, and those of the
-// one before as that has finished.
-__device__ __forceinline__ void wait_for_turn(int team) {
-  asm volatile("bar.sync %0, 256;" :: "r"(1 + team) : "memory");
+// One warpgroup after another finishes outputs, but of a block's last tile, when nobody multiplies.
+// A turn's barrier takes the warpgroup's threads, and those of the one before as that has finished.
+__device__ __forceinline__ bool has_turns(int tile) { return tile + BLOCKS < ALL_TILES; }
+__device__ __forceinline__ void wait_for_turn(int team, int tile) {
+  if (has_turns(tile)) asm volatile("bar.sync %0, 256;" :: "r"(1 + team) : "memory");
+  else asm volatile("bar.sync %0, 128;" :: "r"(1 + TEAMS + team) : "memory");
 }
 __device__ __forceinline__ void end_turn(int team) {
   asm volatile("bar.arrive %0, 256;" :: "r"(1 + (team + 1) % TEAMS) : "memory");
@@ -18,14 +20,14 @@ __device__ __forceinline__ void end_turn(int team) {
 
 __device__ __forceinline__ void multiply_columns(
     const Ring& ring, const VectorRow& row, Position& at, const Constants& from, OUT* y,
-    unsigned char* smem, const RowTerms& terms, int order, int first_row, int first_column,
+    unsigned char* smem, const RowTerms& terms, int tile, int first_row, int first_column,
     int warp, int number) {
   int sums[TILES][TILE_SUMS];
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  terms.fetch(from, order * VECTOR, 32 * (IN_TURN ? warp % 4 : warp) + number);
+  terms.fetch(from, order_of(tile) * VECTOR, 32 * (IN_TURN ? warp % 4 : warp) + number);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
@@ -41,7 +43,7 @@ __device__ __forceinline__ void multiply_columns(
   unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
-  if constexpr (IN_TURN) wait_for_turn(warp / 4);
+  if constexpr (IN_TURN) wait_for_turn(warp / 4, tile);
   else asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
@@ -102,16 +104,15 @@ __device__ __forceinline__ void multiply_sparse(
     if constexpr (IN_TURN) terms += team * 2 * TERM_BYTES;
     // Terms of two tiles: warps may still read those of one when others are at the next.
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
-    if (IN_TURN && team == TEAMS - 1) end_turn(team);
+    if (IN_TURN && team == TEAMS - 1 && has_turns(tile)) end_turn(team);
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
-      const int order = order_of(tile), first_column = panel_of(tile) * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
       const RowTerms own = {reinterpret_cast<Total*>(terms)};
-      multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),
-                       first_column, warp, number);
-      // Nobody waits behind the last one of the last tile.
-      if (IN_TURN && (team < TEAMS - 1 || tile + BLOCKS < ALL_TILES)) end_turn(team);
+      multiply_columns(ring, row, at, from, y, smem, own, tile, __ldg(rows_of + order_of(tile)),
+                       panel_of(tile) * TILE, warp, number);
+      // The first one's next turn is of the next tile.
+      if (IN_TURN && has_turns(tile + (team == TEAMS - 1) * BLOCKS)) end_turn(team);
       row = next;
       unsigned char* last = terms;
       terms = next_terms, next_terms = last;
