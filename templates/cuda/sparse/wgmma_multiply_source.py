@@ -81,10 +81,12 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       const int above = first_row + 8 * (j - j % TOGETHER);
       __syncwarp();
       #pragma unroll
-      for (int piece = lane.number; piece < 8 * TOGETHER * PIECES; piece += 32) {
+      for (int first = 0; first < 8 * TOGETHER * PIECES; first += 32) {
+        const int piece = first + lane.number;
         const int row = piece / PIECES, at = piece % PIECES * PIECE;
+        const bool inside = 8 * TOGETHER * PIECES % 32 == 0 || row < 8 * TOGETHER;
         const bool here = WHOLE_ROWS || (row <= j % TOGETHER * 8 + 7 && above + row < M);
-        if (here && (WHOLE_COLUMNS || column + at < N))
+        if (inside && here && (WHOLE_COLUMNS || column + at < N))
           write(reinterpret_cast<uint4*>(y + (above + row) * N + column + at),
                 *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at));
       }
