@@ -91,15 +91,14 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "teams": (1, 2, 3),
         "tiles": (1, 2, 4),
         "rows": (32, 64, 128),
-        "stages": (2, 3, 4, 5, 6, 8, 12),
+        "stages": (2, 3, 4, 5, 6, 8, 12, 16),
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
-        "bulk": (0, 2, 4),
+        "bulk": (0, 1, 2, 4),
         "persistent": (False, True),
         "streamed": (False, True),
-        "in_turn": (False, True),
-        "by_columns": (False, True),
+        "turns_back": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -134,25 +133,19 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         tiling = tiling_of(config)
         return not config.persistent or tiling.blocks(target) < tiling.tiles_of_y
 
-    def teams_take_turns(config: LongConfig) -> bool:
-        """Warpgroups that finish outputs in turn are several, and have tiles to come."""
-        return not config.in_turn or (config.persistent and config.teams > 1)
-
-    def columns_are_parted(config: LongConfig) -> bool:
-        """Panels that come first are not all there are."""
-        tiling = tiling_of(config)
-        return not config.by_columns or tiling.panels_together(target) < tiling.panels
+    def tiles_follow(config: LongConfig) -> bool:
+        """A block that turns back takes one tile after another."""
+        return config.persistent or not config.turns_back
 
     constraints = (
         blocks_take_tiles,
-        teams_take_turns,
+        tiles_follow,
         ring_fits,
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
         warps_copy_together,
         nibbles_have_pairs,
-        columns_are_parted,
     )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
@@ -182,8 +175,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
-        "IN_TURN": config.in_turn, "PANELS_TOGETHER": tiling.panels_together(target),
-        "VECTOR_ROWS": workload.vector_rows,
+        "TURNS_BACK": config.turns_back,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

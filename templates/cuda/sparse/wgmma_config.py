@@ -56,10 +56,8 @@ class LongConfig:
     persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
         another, whose copies go on while outputs are finished.
     streamed: whether y leaves the L2 before what is read again.
-    in_turn: whether warpgroups that multiply wait for each other before they finish outputs only,
-        one after another, so that one has products under way while another finishes.
-    by_columns: whether tiles of a few panels and all vector rows come first, so that blocks that
-        run at once read few columns of b; else all panels of a vector row do.
+    turns_back: whether every second tile of a block is gathered from its last stage to its first:
+        what the blocks have read last of b is then read first again.
     """
 
     teams: int
@@ -72,8 +70,7 @@ class LongConfig:
     bulk: int = 0
     persistent: bool = False
     streamed: bool = False
-    in_turn: bool = False
-    by_columns: bool = False
+    turns_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,14 +104,6 @@ class LongTiling:
     def panels(self) -> int:
         return -(-self.workload.n // self.columns)
 
-    def panels_together(self, target: Target) -> int:
-        """Neighbouring panels whose tiles of all vector rows come first: some that fill the GPU."""
-        if not self.config.by_columns:
-            return self.panels
-        most = self.at_once(target) // self.workload.vector_rows
-        some = range(self.config.cluster, min(most, self.panels) + 1, self.config.cluster)
-        return max((n for n in some if self.panels % n == 0), default=self.config.cluster)
-
     @property
     def tiles_of_y(self) -> int:
         """Each is of a vector row and of as many columns as a block computes."""
@@ -124,13 +113,9 @@ class LongTiling:
         """Blocks of a launch, whole clusters."""
         if not self.config.persistent:
             return self.tiles_of_y
-        return min(self.tiles_of_y, self.at_once(target))
-
-    def at_once(self, target: Target) -> int:
-        """Blocks that the GPU holds, whole clusters."""
         cluster = self.config.cluster
-        blocks = target.units_in_clusters(cluster) * self.config.blocks_per_unit
-        return max(1, blocks // cluster) * cluster
+        at_once = target.units_in_clusters(cluster) * self.config.blocks_per_unit
+        return min(self.tiles_of_y, max(1, at_once // cluster) * cluster)
 
     @property
     def threads(self) -> int:
@@ -167,10 +152,10 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warp, where it puts narrow outputs together: at most 32 rows of its columns."""
+        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows."""
         rows = min(DEPTH, self.workload.vector)
         size = self.value_size if self.stages_outputs else 1
-        return rows * (CHUNK_COLUMNS * self.config.tiles * size + PADDING_BYTES)
+        return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
 
     @property
     def stages_outputs(self) -> bool:
@@ -188,8 +173,8 @@ class LongTiling:
 
     @property
     def all_staging_bytes(self) -> int:
-        """Where all warps put outputs together."""
-        return 4 * self.config.teams * self.staging_bytes
+        """Where all warpgroups put outputs together."""
+        return self.config.teams * self.staging_bytes
 
     @property
     def barrier_bytes(self) -> int:
@@ -203,13 +188,8 @@ class LongTiling:
 
     @property
     def _behind_terms(self) -> int:
-        return self.ring_bytes + self.config.stages * self.barrier_bytes + self.all_term_bytes
-
-    @property
-    def all_term_bytes(self) -> int:
-        """Terms of two tiles where blocks take several, of each warpgroup where these part."""
-        tiles = 2 if self.config.persistent else 1
-        return self.term_bytes * tiles * (self.config.teams if self.config.in_turn else 1)
+        terms = self.term_bytes * (2 if self.config.persistent else 1)
+        return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
 
     @property
     def term_bytes(self) -> int:

@@ -7,27 +7,16 @@ next tile while what multiplies finishes outputs.
 from __future__ import annotations
 
 COLUMNS_SOURCE = r"""
-// One warpgroup after another finishes outputs, but of a block's last tile, when nobody multiplies.
-// A turn's barrier takes the warpgroup's threads, and those of the one before as that has finished.
-__device__ __forceinline__ bool has_turns(int tile) { return tile + BLOCKS < ALL_TILES; }
-__device__ __forceinline__ void wait_for_turn(int team, int tile) {
-  if (has_turns(tile)) asm volatile("bar.sync %0, 256;" :: "r"(1 + team) : "memory");
-  else asm volatile("bar.sync %0, 128;" :: "r"(1 + TEAMS + team) : "memory");
-}
-__device__ __forceinline__ void end_turn(int team) {
-  asm volatile("bar.arrive %0, 256;" :: "r"(1 + (team + 1) % TEAMS) : "memory");
-}
-
 __device__ __forceinline__ void multiply_columns(
     const Ring& ring, const VectorRow& row, Position& at, const Constants& from, OUT* y,
-    unsigned char* smem, const RowTerms& terms, int tile, int first_row, int first_column,
+    unsigned char* smem, const RowTerms& terms, int order, int first_row, int first_column,
     int warp, int number) {
   int sums[TILES][TILE_SUMS];
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  terms.fetch(from, order_of(tile) * VECTOR, 32 * (IN_TURN ? warp % 4 : warp) + number);
+  terms.fetch(from, order * VECTOR, 32 * warp + number);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
@@ -40,14 +29,13 @@ __device__ __forceinline__ void multiply_columns(
   const int column = first_column + warp * TILES * 16;
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   const Channels own = shared_terms(from);
-  unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
+  unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
-  if constexpr (IN_TURN) wait_for_turn(warp / 4, tile);
-  else asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
-        sums, own, from, y, terms, staging, first_row, column, lane);
+        sums, own, from, y, terms, staging, first_row, column, lane, warp);
   };
   if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
   else if (SATURATES && own.form == Form::SHIFT)
@@ -74,20 +62,23 @@ __device__ __forceinline__ void multiply_sparse(
     Position at = {0, 1};
     const int own = thread - 32 * CONSUMERS;
     const int* all_places = reinterpret_cast<const int*>(places);
-    Values of_values = {nullptr, at, 0};
+    Values of_values = {nullptr, at, 0, VALUE_BYTES};
     Places of_rows, of_next;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
-    of_rows.start(all_places, row, own);
+    of_rows.start(all_places, row, goes_back(tile), own);
     if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
     do {
       VectorRow later = next;
       if constexpr (PERSISTENT) {
         later = vector_row_of(starts, lengths, tile + 2 * BLOCKS);
-        of_next.start(all_places, next, own);
+        of_next.start(all_places, next, goes_back(tile + BLOCKS), own);
       }
+      const bool back = goes_back(tile);
+      const int first = row.stage + (back ? max(0, stages_of(row) - 1) : 0);
+      of_values.step = back ? -VALUE_BYTES : VALUE_BYTES;
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
-          ((size_t)row.stage * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
-      copy_stages(ring, b, of_values, of_rows, at, panel_of(tile) * TILE, tile % CLUSTER, own);
+          ((size_t)first * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
+      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if constexpr (CLUSTER > 1) {  // others still arrive here
@@ -99,20 +90,16 @@ __device__ __forceinline__ void multiply_sparse(
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
     Position at = {0, 0};
-    const int team = warp / 4;
     unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
-    if constexpr (IN_TURN) terms += team * 2 * TERM_BYTES;
     // Terms of two tiles: warps may still read those of one when others are at the next.
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
-    if (IN_TURN && team == TEAMS - 1 && has_turns(tile)) end_turn(team);
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
+      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
       const RowTerms own = {reinterpret_cast<Total*>(terms)};
-      multiply_columns(ring, row, at, from, y, smem, own, tile, __ldg(rows_of + order_of(tile)),
-                       panel_of(tile) * TILE, warp, number);
-      // The first one's next turn is of the next tile.
-      if (IN_TURN && has_turns(tile + (team == TEAMS - 1) * BLOCKS)) end_turn(team);
+      multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),
+                       first_column, warp, number);
       row = next;
       unsigned char* last = terms;
       terms = next_terms, next_terms = last;

@@ -92,17 +92,6 @@ __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
                  :: "r"(ring.empty_in_all(stage)), "r"(number) : "memory");
 }
 
-// Tiles of y: those of PANELS_TOGETHER panels and all vector rows come before the next ones.
-__device__ __forceinline__ int order_of(int tile) {
-  if constexpr (PANELS_TOGETHER < PANELS) tile %= PANELS_TOGETHER * VECTOR_ROWS;
-  return tile / PANELS_TOGETHER;
-}
-__device__ __forceinline__ int panel_of(int tile) {
-  int first = 0;
-  if constexpr (PANELS_TOGETHER < PANELS)
-    first = tile / (PANELS_TOGETHER * VECTOR_ROWS) * PANELS_TOGETHER;
-  return first + tile % PANELS_TOGETHER;
-}
 // What one vector row has in the packed arrays.
 struct VectorRow { int stage, length; };
 
@@ -115,26 +104,34 @@ __device__ __forceinline__ int read_here(const int* from) {
 // Of a tile of y. Blocks that take one after another ask for some behind the last one too.
 __device__ __forceinline__ VectorRow vector_row_of(
     const int* starts, const int* lengths, int tile) {
-  const int order = order_of(min(tile, ALL_TILES - 1));
+  const int order = min(tile, ALL_TILES - 1) / PANELS;
   return {read_here(starts + order), read_here(lengths + order)};
 }
 
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
 // some stages together, of HELD times as many ahead.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+__device__ __forceinline__ int stages_of(const VectorRow& row) {
+  return (row.length + ROWS - 1) / ROWS;
+}
+// Whether a tile's stages go from the last one to the first.
+__device__ __forceinline__ bool goes_back(int tile) { return TURNS_BACK && tile / BLOCKS % 2; }
 struct Places {
   const int* next;
-  int asked, stages, held[HELD];
+  int asked, stages, step, held[HELD];
   __device__ __forceinline__ void read(int u) {
     held[u] = 0;
     if (asked < stages) held[u] = read_here(next);
-    asked += TOGETHER, next += TOGETHER * ROWS;
+    asked += TOGETHER, next += TURNS_BACK ? step : TOGETHER * ROWS;
   }
-  __device__ __forceinline__ void start(const int* places, const VectorRow& row, int thread) {
+  __device__ __forceinline__ void start(
+      const int* places, const VectorRow& row, bool back, int thread) {
     const int number = thread % 32;
-    stages = (row.length + ROWS - 1) / ROWS;
+    stages = stages_of(row);
     asked = number / OWN_ROWS;  // which of the stages that are read together
-    next = places + (row.stage + asked) * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
+    step = back ? -TOGETHER * ROWS : TOGETHER * ROWS;
+    const int first = row.stage + (back ? stages - 1 - asked : asked);
+    next = places + first * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
     #pragma unroll
     for (int u = 0; u < HELD; ++u) read(u);
   }
@@ -146,7 +143,7 @@ constexpr int LAG = CLUSTER == 1 || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
 struct Values {
   const unsigned char* next;
   Position at;
-  int behind;
+  int behind, step;
   __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
     constexpr int SHARE = VALUE_BYTES / CLUSTER;
     const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
@@ -155,7 +152,7 @@ struct Values {
                  :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
     if constexpr (CLUSTER == 1) copy(share, next, SHARE, full);
     else copy_to_all(share, next, SHARE, full);
-    next += VALUE_BYTES;
+    next += TURNS_BACK ? step : VALUE_BYTES;
     at.advance();
     --behind;
   }

@@ -149,18 +149,10 @@ FEW_UNITS = replace(TARGET, units=3)
             replace(WORKLOAD, structure=Structure(0, 0, 0), epilogue=Epilogue("int32")),
             LongConfig(1, 1, 32, 3, persistent=True),
         ),
-        (replace(WORKLOAD, n=400), LongConfig(2, 1, 32, 3, persistent=True, in_turn=True)),
+        (replace(WORKLOAD, n=400), LongConfig(2, 1, 32, 3, persistent=True, turns_back=True)),
         (
-            replace(WORKLOAD, n=608, vector=64, epilogue=Epilogue("int8")),
-            LongConfig(3, 1, 64, 3, 1, persistent=True, in_turn=True),
-        ),
-        (
-            replace(HALVES, n=512),
-            LongConfig(1, 1, 32, 2, 2, persistent=True, by_columns=True),
-        ),
-        (
-            replace(WORKLOAD, n=768, epilogue=Epilogue("int8")),
-            LongConfig(2, 1, 32, 3, 2, persistent=True, in_turn=True, by_columns=True),
+            replace(WORKLOAD, n=512, vector=64, epilogue=Epilogue("int8")),
+            LongConfig(1, 2, 64, 3, 2, bulk=1, persistent=True, turns_back=True),
         ),
     ],
     ids=[
@@ -169,10 +161,8 @@ FEW_UNITS = replace(TARGET, units=3)
         "multicast",
         "one product",
         "empty",
-        "in turn",
-        "three in turn",
-        "by columns",
-        "in turn and by columns",
+        "back",
+        "back in clusters",
     ],
 )
 def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
