@@ -152,9 +152,9 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows."""
-        rows = min(DEPTH, self.workload.vector)
-        size = self.value_size if self.stages_outputs else 1
+        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes."""
+        size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
+        rows = min(DEPTH // size, self.workload.vector)
         return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
 
     @property

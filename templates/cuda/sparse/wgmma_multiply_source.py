@@ -53,7 +53,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane,
     int warp) {
   constexpr int PIECE = 16 / sizeof(OUT), ROW_PIECES = 64 * TILES / PIECE;
-  constexpr int Y_PITCH = 64 * TILES + PIECE, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
+  constexpr int Y_PITCH = 64 * TILES + PIECE, FEW = STAGES_Y ? 4 / sizeof(OUT) : 4;
+  constexpr int TOGETHER = EIGHTS < FEW ? EIGHTS : FEW;
   constexpr int ALL_PIECES = 8 * TOGETHER * ROW_PIECES, HALF = 8 * TOGETHER * Y_PITCH;
   constexpr int FINISHED = COLUMNS / 16;  // tiles of an epilogue
   constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
