@@ -95,7 +95,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
-        "bulk": (0, 1, 2, 4),
+        "bulk": (0, 1, 2, 3, 4),
         "persistent": (False, True),
         "streamed": (False, True),
         "turns_back": (False, True),

@@ -50,8 +50,8 @@ class LongConfig:
     stages: stages of the ring.
     cluster: neighbouring blocks of the same vectors, of which each copies a part for all.
     blocks_per_unit: blocks whose registers a multiprocessor has room for.
-    bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
-        others are copied by threads, which is another way to shared memory.
+    bulk: warps of the four that copy whose gathered rows come by a bulk copy each; pieces of 16
+        bytes of the others are copied by threads, which is another way to shared memory.
     whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
     persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
         another, whose copies go on while outputs are finished.
@@ -137,8 +137,7 @@ class LongTiling:
     @property
     def pieces_of_warp(self) -> int:
         """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
-        rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
-        return rows * self.row_bytes // PIECE_BYTES
+        return self.config.rows // 4 * self.row_bytes // PIECE_BYTES
 
     @property
     def value_bytes(self) -> int:
