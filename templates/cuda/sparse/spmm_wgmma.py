@@ -91,11 +91,11 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "teams": (1, 2, 3),
         "tiles": (1, 2, 4),
         "rows": (32, 64, 128),
-        "stages": (2, 3, 4, 5, 6, 8, 12, 16),
+        "stages": (2, 3, 4, 5, 6, 8, 12),
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
-        "bulk": (0, 1, 2, 3, 4),
+        "bulk": (0, 4),
         "persistent": (False, True),
         "streamed": (False, True),
         "turns_back": (False, True),
@@ -151,9 +151,13 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
 
 
 def default(workload: Spmm, target: Target) -> LongConfig:
-    """The legal configuration of least estimated time, without clusters: none was the fastest."""
-    legal = (config for config in space(workload, target).enumerate() if config.cluster == 1)
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    """The legal configuration of least estimated time, without clusters: none was the fastest.
+
+    Two warpgroups multiply on a multiprocessor where y has columns for them.
+    """
+    legal = [config for config in space(workload, target).enumerate() if config.cluster == 1]
+    several = [config for config in legal if config.teams * config.blocks_per_unit > 1]
+    return min(several or legal, key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Spmm, config: LongConfig, target: Target) -> float:
@@ -229,14 +233,9 @@ def packed(workload: Spmm, config: LongConfig) -> tuple[TensorSpec, ...]:
     return long_specs(LongTiling(workload, config))
 
 
-def preference_for(workload: Spmm, target: Target) -> int:
-    """In front, but where values have two digits, of which no time is known."""
-    return _PREFERRED if workload.weight_dtype not in ("int16", "uint16") else _BEHIND
-
-
-_PREFERRED, _BEHIND = 10, -5
+_PREFERRED = 10
 
 TEMPLATE = Template(
     "spmm_wgmma", 3, matches, space, default, build, pack, packed, estimate=estimate,
-    preference=_PREFERRED, preference_for=preference_for,
+    preference=_PREFERRED,
 )  # fmt: skip

@@ -10,28 +10,31 @@ from autoq.templates.target import Target
 
 # Of a multiprocessor, a clock.
 _SMEM_BYTES = 128.0
-_L2_BYTES_A_CLOCK = 40.0
-_PIECE_BYTES_A_CLOCK = 20.0
-"""Of gathered rows that threads copy, 16 bytes each."""
-_BULK_CLOCKS = 200.0
-"""Of a gathered row by a bulk copy."""
+_L2_BYTES_A_CLOCK = 46.0
+_GATHERED_BYTES_A_CLOCK = 21.7
+"""Of rows of b, whatever copies them."""
+_LEAST_STAGE = 380.0
+"""Clocks of a stage however few its rows are."""
+_BULK_CLOCKS = 90.0
+"""Of a stage whose rows come by bulk copies, besides."""
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
-_ARRIVAL_CLOCKS = 1600.0
+_ARRIVAL_CLOCKS = 1750.0
 """From asking for a stage until it is there, among all others that ask."""
-_UNEVEN = 0.1
+_UNEVEN = 0.02
 """Of that time a stage, which a longer ring makes up for."""
-_ROUND_CLOCKS, _MEETING_CLOCKS = 12.0, 60.0
+_ROUND_CLOCKS, _MEETING_CLOCKS = 5.0, 260.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
-_SINGLE_SHARE = 0.12
+_SINGLE_SHARE = 0.1
 """Of a stage's products, longer where fragments are turned one instruction's at a time."""
-_OUTPUTS_A_CLOCK = 19.0
-_TILE_CLOCKS = 3400.0
-"""Of products that begin and end with a tile, on each side."""
-_START_CLOCKS = 1000.0
-_STREAMED_SHARE = 0.02
+_OUTPUTS_A_CLOCK = 22.0
+_TILE_CLOCKS, _TAIL_STAGES, _SINGLE_TAIL = 2400.0, 0.9, 0.3
+"""Of products that begin and end with a tile, whatever its stages, in these, and of the latter what
+is left where fragments are turned one instruction's at a time."""
+_START_CLOCKS = 1800.0
+_STREAMED_SHARE = 0.03
 """Of the time, less where outputs leave the L2, which what is read again has for itself."""
-_BESIDE = 2.5
+_BESIDE = 2.36
 """Copies and products beside each other take the sum of such powers."""
 _NOMINAL_CLOCK = 1.75e9
 
@@ -47,6 +50,8 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
     copied = max(copied, latency) + _UNEVEN * latency
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK + _TILE_CLOCKS
+    tail = _TAIL_STAGES * (1.0 if config.whole_stages else _SINGLE_TAIL)
+    out += tail * (copied + multiplied)
     if config.persistent:  # copies go on while outputs are finished
         tile = _beside(stages * copied, stages * multiplied + out)
         whole = math.ceil(waves) * tile + out
@@ -60,14 +65,11 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
 def _copy_clocks(tiling: LongTiling) -> float:
     """Of a stage, by what is slowest of its ways to shared memory."""
     config = tiling.config
-    by_bulk = config.bulk / 4 * config.rows
     gathered = config.rows * tiling.row_bytes
     fetched = gathered + tiling.value_bytes / config.cluster
-    clocks = max(
-        (config.rows - by_bulk) * tiling.row_bytes / _PIECE_BYTES_A_CLOCK,
-        by_bulk * _BULK_CLOCKS,
-        fetched / _L2_BYTES_A_CLOCK,
-    )
+    gathering = max(_LEAST_STAGE, gathered / _GATHERED_BYTES_A_CLOCK)
+    clocks = max(gathering, fetched / _L2_BYTES_A_CLOCK)
+    clocks += _BULK_CLOCKS if config.bulk else 0.0
     return clocks + _MEETING_CLOCKS * (config.cluster - 1)
 
 

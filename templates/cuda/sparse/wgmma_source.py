@@ -3,9 +3,8 @@
 The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b, or
 of 16 rows of floats. Its right factor is the vectors, whose rows are its columns, in shared memory
 as they were packed. Of values of 4 bits a byte has two columns, which as bytes of their own are
-16 times as large. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
-`staged_source.py` says. A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its
-length.
+16 times as large. A warpgroup copies rows of b by name, 16 bytes a thread or a row by a bulk copy;
+others turn them by ldmatrix.trans, as `staged_source.py` says.
 """
 
 from __future__ import annotations
