@@ -50,7 +50,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--target", default="cuda", help="with --prepare an arch, cuda:sm_90a")
     parser.add_argument("--set", default="table", help=f"of {', '.join(SETS)}, commas between")
-    parser.add_argument("--cases", default="", help="parts of names, semicolons between; $ ends a name")
+    parser.add_argument(
+        "--cases", default="", help="parts of names, semicolons between; $ ends a name"
+    )
     add_options(parser)
     parser.add_argument("--blocks", default="32,64,128", help="of cuSPARSE, besides the vectors'")
     parser.add_argument("--peers", default="", help=f"of {', '.join(PEERS)}")

@@ -46,8 +46,8 @@ __device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
 // Bytes, and 16-bit floats of floats, go through shared memory, where a warpgroup's columns of some
-// rows lie together, so that whole lines are written: a warp alone has 32 bytes of a row. Others are
-// whole sectors as they are.
+// rows lie together, so that whole lines are written: a warp alone has 32 bytes of a row. Others
+// are whole sectors as they are.
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane,
