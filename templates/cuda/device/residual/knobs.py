@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
-from autoq.templates.cuda.device.residual.panel import Panel, panel_of
+from autoq.templates.cuda.device.residual.correction.by_bands import band_shape
+from autoq.templates.cuda.device.residual.correction.panel import Panel, panel_of
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
@@ -28,6 +29,8 @@ class ResidualKnobs:
     lanes: threads that quantise a row.
     sum_rows: rows of a block of the pass over the product that finds what matters.
     panel_rows: rows of y that a block of the correction takes.
+    bands: whether tensor cores multiply lists, those of 16 rows or columns together; panels then
+        have 16 rows whatever `panel_rows` is.
     column_parts: blocks of the correction that share these rows.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
@@ -35,6 +38,7 @@ class ResidualKnobs:
     lanes: int = field(default=256, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
+    bands: bool = field(default=False, kw_only=True)
     column_parts: int = field(default=1, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
@@ -44,7 +48,7 @@ class ResidualKnobs:
         return False
 
 
-def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
+def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[Any]]:
     """The values of these knobs that make a difference to the workload."""
     sparse = workload.correction == "sparse"
     most_parts = workload.n // _LEAST_WIDTH if sparse else 1
@@ -53,14 +57,20 @@ def knob_values(workload: ResidualGemm) -> dict[str, Sequence[Any]]:
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),
+        "bands": (False, True) if sparse and band_shape(_filled(workload), target) else (False,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
 
 
+def _filled(workload: ResidualGemm) -> int:
+    """Residuals of a row."""
+    return blocks_for(workload.k, 16) * 16
+
+
 def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
     """The values that are used untuned: blocks of few rows where these are few."""
-    values = knob_values(workload)
+    values = knob_values(workload, target)
     vectors = -(-workload.k // 4)
     lanes = next((n for n in values["lanes"] if vectors <= 8 * n), values["lanes"][-1])
 
@@ -69,7 +79,7 @@ def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:
 
     enough = [n for n in values["sum_rows"] if blocks(n) >= _BLOCKS_A_UNIT * target.units]
     sum_rows = min(max(enough, default=values["sum_rows"][0]), 64)
-    panels = [panel_of(rows, -(-workload.k // 16) * 16, target) for rows in _PANEL_ROWS]
+    panels = [panel_of(rows, _filled(workload), target) for rows in _PANEL_ROWS]
     panel = next((one for one in panels if one.held), panels[0])
     parts = _default_parts(workload, panel, target)
     middle = {"panel_rows": panel.rows, "column_parts": parts, "share": 1 / 128}

@@ -66,7 +66,7 @@ class ResidualProduct:
         """The knobs of the inner template, and those of what runs beside it."""
         product = self._product(workload, target)
         inner = self.inner.space(product, target)
-        knobs = {**inner.knobs, **self.values(product), **knob_values(workload)}
+        knobs = {**inner.knobs, **self.values(product), **knob_values(workload, target)}
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
         return Space(self.config_type, ordered, inner.constraints, inner.derive)
 

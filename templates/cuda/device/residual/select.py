@@ -10,6 +10,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.bands import BAND, BAND_ENTRIES, NOWHERE, STEP
 from autoq.templates.cuda.device.residual.cuts import CUTS
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
@@ -41,13 +42,16 @@ __device__ __forceinline__ int next_of(unsigned& mask) {
   mask ^= 0x80000000u >> zeros;
   return zeros % 8 * 4 + 3 - zeros / 8;
 }
+__device__ __forceinline__ void put(unsigned* entries, unsigned at, unsigned k, unsigned value) {
+  if constexpr (BANDS) put_entry(entries, at, k, value);
+  else entries[at] = k << 8 | value;
+}
 __device__ __forceinline__ void list_vector(
     unsigned* entries, unsigned& at, const uint4& v, unsigned mask, int vector) {
   while (mask) {
     const int which = next_of(mask), word = which / 4;
     const unsigned values = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
-    entries[at++] =
-        (unsigned)(16 * vector + which) << 8 | (values >> (which % 4 * 8) & 255u);
+    put(entries, at++, 16 * vector + which, values >> (which % 4 * 8) & 255u);
   }
 }
 // Calls found(values, mask, vector) for this thread's part of a row's vectors with values above the
@@ -112,15 +116,25 @@ __device__ __forceinline__ void select_values(
     if (r == warp / WARPS) of_row = found;
     whole += found, room += in_fours(found);
   }
+  const unsigned listed = room;
+  if constexpr (BANDS) room = (room + STEP - 1) / STEP * STEP;
   if (all == 0) shared[ROWS * WARPS] = room_for(kept, side, whole, room);
   __syncthreads();
   const unsigned start = shared[ROWS * WARPS];
-  if (start != NO_ROOM && thread == 0 && there)
-    reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
-        make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
   if (start == NO_ROOM) return;
+  int2* lists = reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a);
   unsigned* entries = (side ? entries_of_b : entries_of_a) + start + before_row;
-  if (thread < in_fours(of_row) - of_row) entries[of_row + thread] = 0;
+  const unsigned nowhere = BANDS && !side ? NOWHERE : 0;
+  if (thread < in_fours(of_row) - of_row) put(entries, of_row + thread, nowhere, 0);
+  if constexpr (BANDS) {
+    if (all == 0) lists[row / ROWS] = make_int2((int)(start / STEP), (int)(room / STEP));
+    for (unsigned e = 4 * thread; e < of_row; e += 4 * THREADS) put_owner(entries, e, warp);
+    unsigned* rest = entries - before_row;
+    if (listed + all < room) put(rest, listed + all, nowhere, 0);
+    if (listed + 4 * all < room) put_owner(rest, listed + 4 * all, 0);
+  } else if (thread == 0 && there) {
+    lists[row] = make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
+  }
   if (count == 0) return;
   unsigned at = before + up_to - count;
   search(peaks, values, side, row, cut, first, [&](const uint4& v, unsigned mask, int vector) {
@@ -141,12 +155,15 @@ def select_kernel(
     turns = {n: blocks_for(vectors, 16 * 32 * n) for n in _WARPS}
     warps = next((n for n in _WARPS if turns[n] <= _TURNS), _WARPS[-1])
     rows = _BLOCK_WARPS if warps == 1 else 1
+    if sides.bands:
+        warps, rows = 1, BAND
     sizes = {
         **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
-        "PEAKS": given[0].shape[1],
+        "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
         "ROWS": rows, "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
-    functions = DeviceNamespace("select_values", PACKED_AT + CUTS + _SOURCE, {}, sizes)
+    source = PACKED_AT + CUTS + BAND_ENTRIES + _SOURCE
+    functions = DeviceNamespace("select_values", source, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

@@ -178,7 +178,7 @@ def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     """Of a where no block holds its rows, and of b unless they are there already."""
     work = plan.workload
     there = work.constant_b or plan.panels_of_b(target)
-    due = not plan.correction(target).panel.held, not there
+    due = not plan.holds_panel(target), not there
     given = [plan.rows("a_residual"), plan.weights("b_residual")]
     turned = [plan.a_turned, plan.b_turned]
     some = [[spec if one else None for spec, one in zip(specs, due, strict=True)]
@@ -232,6 +232,6 @@ def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
         found.add(kernel, reads, work.outputs)
         return
     correction = plan.correction(target)
-    of_a = plan.rows("a_residual") if correction.panel.held else plan.a_turned
+    of_a = plan.rows("a_residual") if plan.holds_panel(target) else plan.a_turned
     reads += [plan.b_turned, of_a, *plan.sides.lists, WHOLE]
     found.add(correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
+from autoq.templates.cuda.device.residual.correction.panel import TILE_SUMS, panel_of
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs, default_knobs
-from autoq.templates.cuda.device.residual.panel import TILE_SUMS, panel_of
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.operators.residual_gemm import ResidualGemm

@@ -1,0 +1,113 @@
+"""CUDA source of what a warp does with a step of a list of a band: 32 entries and what they gather.
+
+A step is multiplied by one instruction whose 32 products along k are its entries. Bytes that are
+gathered have 16 neighbours each, in which ldmatrix turns pairs; what it gives a lane are an even
+and an odd one of the 16, so that accumulators have even and odd columns, and even and odd rows.
+"""
+
+from autoq.templates.cuda.device.residual.bands import BAND, NOWHERE, STEP_BYTES
+
+COLUMNS = 64
+"""Of a warp's tile: what is gathered of an entry for a side of rows is a piece of 64 bytes."""
+
+_HELD_STEPS = 8
+"""Of a band of columns, asked for while the one before is multiplied."""
+_CHUNK = 32 * COLUMNS
+WARP_BYTES = 2 * (_CHUNK + _HELD_STEPS * STEP_BYTES)
+"""Shared memory of a warp: twice the pieces of a step, twice the steps of a band."""
+
+BAND_STEPS = (
+    f"constexpr int BAND = {BAND}, STEP_BYTES = {STEP_BYTES}, COLUMNS = {COLUMNS};\n"
+    f"constexpr int HELD_STEPS = {_HELD_STEPS}, CHUNK = {_CHUNK}, WARP_BYTES = {WARP_BYTES};\n"
+    f"constexpr unsigned NOWHERE = {NOWHERE};\n"
+    + r"""
+__device__ __forceinline__ unsigned shared_address(const void* at) {
+  return (unsigned)__cvta_generic_to_shared(at);
+}
+__device__ __forceinline__ void leave_group() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+template <int LEFT> __device__ __forceinline__ void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
+__device__ __forceinline__ void ask_for(unsigned to, const unsigned char* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               : : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(there ? 16 : 0) : "memory");
+}
+// As many steps of a list as are held.
+__device__ __forceinline__ void ask_for_steps(
+    unsigned char* held, const unsigned char* steps, int first, int count, int lane) {
+  const unsigned char* from = steps + (size_t)first * STEP_BYTES;
+  const int end = min(count, HELD_STEPS) * STEP_BYTES;
+  const unsigned to = shared_address(held);
+  #pragma unroll
+  for (int i = lane * 16; i < HELD_STEPS * STEP_BYTES; i += 512)
+    if (i < end) ask_for(to + i, from + i, true);
+}
+// What a step of a's entries gathers of a tile's columns: four lanes have a four, 16 columns each.
+// Of eight entries that ldmatrix reads together no two meet in a bank.
+__device__ __forceinline__ void ask_for_rows(
+    unsigned chunk, const unsigned char* from, const unsigned char* step, int lane) {
+  const int four = lane / 4;
+  const uint2 k = __ldg(reinterpret_cast<const uint2*>(step + four * 16));
+  const unsigned to = chunk + (four / 4 * 16 + four % 4 * 2) * COLUMNS + (lane % 4 ^ four % 4) * 16;
+  #pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const unsigned index = (i < 2 ? k.x : k.y) >> i % 2 * 16 & 0xffffu;
+    const bool there = index != NOWHERE;
+    ask_for(to + (i / 2 * 8 + i % 2) * COLUMNS, from + (there ? index : 0) * PIECE, there);
+  }
+}
+__device__ __forceinline__ void read_turned(unsigned (&to)[4], unsigned from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
+}
+__device__ __forceinline__ void multiply(
+    int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// Four entries that a lane reads of one of 16 neighbours, even or odd.
+struct Words { unsigned even[2], odd[2]; };
+__device__ __forceinline__ Words words_of(const unsigned (&w)[4]) {
+  return {{__byte_perm(w[0], w[1], 0x6420), __byte_perm(w[2], w[3], 0x6420)},
+          {__byte_perm(w[0], w[1], 0x7531), __byte_perm(w[2], w[3], 0x7531)}};
+}
+// The values of two fours, zeros unless they belong to the lane's vectors.
+__device__ __forceinline__ Words values_of(uint2 first, uint2 second, int lane) {
+  const unsigned even = lane / 4 * 2, odd = even + 1;
+  return {{first.y == even ? first.x : 0, second.y == even ? second.x : 0},
+          {first.y == odd ? first.x : 0, second.y == odd ? second.x : 0}};
+}
+// A step of a band of columns: what it gathers lies in the panel, 16 rows of each k together.
+__device__ __forceinline__ void add_columns(
+    int (&even)[4], int (&odd)[4], unsigned panel, const unsigned char* step, int lane) {
+  const int entry = (lane / 16 * 4 + lane % 8 / 2) * 16 + (lane / 8 % 2 * 2 + lane % 2) * 2;
+  const unsigned k = *reinterpret_cast<const unsigned short*>(step + entry);
+  const uint2* four = reinterpret_cast<const uint2*>(step + lane % 4 * 16 + 8);
+  unsigned turned[4];
+  read_turned(turned, panel + k * BAND);
+  const Words a = words_of(turned), b = values_of(four[0], four[8], lane);
+  multiply(even, a.even[0], a.odd[0], a.even[1], a.odd[1], b.even[0], b.even[1]);
+  multiply(odd, a.even[0], a.odd[0], a.even[1], a.odd[1], b.odd[0], b.odd[1]);
+}
+// A step of the band of rows, of all columns of a tile.
+__device__ __forceinline__ void add_rows(
+    int (&added)[4][2][4], unsigned chunk, const unsigned char* step, int lane) {
+  const uint2* four = reinterpret_cast<const uint2*>(step + lane % 4 * 16 + 8);
+  const Words a = values_of(__ldg(four), __ldg(four + 8), lane);
+  #pragma unroll
+  for (int c = 0; c < COLUMNS / BAND; ++c) {
+    unsigned turned[4];
+    read_turned(turned, chunk + lane * COLUMNS + (c ^ lane / 2 % 4) * 16);
+    const Words b = words_of(turned);
+    multiply(added[c][0], a.even[0], a.odd[0], a.even[1], a.odd[1], b.even[0], b.even[1]);
+    multiply(added[c][1], a.even[0], a.odd[0], a.even[1], a.odd[1], b.odd[0], b.odd[1]);
+  }
+}
+"""
+)
+"""add_columns and add_rows, sums of which are [columns / 16][even or odd][4], and what asks for
+their operands; for a namespace with the constant PIECE."""
