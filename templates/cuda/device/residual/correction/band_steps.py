@@ -30,32 +30,33 @@ __device__ __forceinline__ void leave_group() {
 template <int LEFT> __device__ __forceinline__ void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
 }
-__device__ __forceinline__ void ask_for(unsigned to, const unsigned char* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               : : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(there ? 16 : 0) : "memory");
+__device__ __forceinline__ void ask_for(unsigned to, unsigned long long from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
 // As many steps of a list as are held.
 __device__ __forceinline__ void ask_for_steps(
-    unsigned char* held, const unsigned char* steps, int first, int count, int lane) {
-  const unsigned char* from = steps + (size_t)first * STEP_BYTES;
-  const int end = min(count, HELD_STEPS) * STEP_BYTES;
-  const unsigned to = shared_address(held);
+    unsigned held, unsigned long long steps, int first, int count, int lane) {
+  const unsigned long long from = steps + (unsigned)(first * STEP_BYTES + lane * 16);
+  const int end = (min(count, HELD_STEPS) * STEP_BYTES - lane * 16);
   #pragma unroll
-  for (int i = lane * 16; i < HELD_STEPS * STEP_BYTES; i += 512)
-    if (i < end) ask_for(to + i, from + i, true);
+  for (int i = 0; i < HELD_STEPS * STEP_BYTES; i += 512)
+    if (i < end) ask_for(held + lane * 16 + i, from + i);
 }
 // What a step of a's entries gathers of a tile's columns: four lanes have a four, 16 columns each.
-// Of eight entries that ldmatrix reads together no two meet in a bank.
+// Of eight entries that ldmatrix reads together no two meet in a bank. Nothing is asked for that is
+// multiplied with zero, since whatever lies in its place is an integer.
 __device__ __forceinline__ void ask_for_rows(
-    unsigned chunk, const unsigned char* from, const unsigned char* step, int lane) {
+    unsigned chunk, unsigned long long from, const unsigned char* step, int lane) {
   const int four = lane / 4;
   const uint2 k = __ldg(reinterpret_cast<const uint2*>(step + four * 16));
-  const unsigned to = chunk + (four / 4 * 16 + four % 4 * 2) * COLUMNS + (lane % 4 ^ four % 4) * 16;
+  unsigned to = chunk + (four / 4 * 16 + four % 4 * 2) * COLUMNS + (lane % 4 ^ four % 4) * 16;
+  asm volatile("" : "+r"(to));  // once, not for each of the four
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const unsigned index = (i < 2 ? k.x : k.y) >> i % 2 * 16 & 0xffffu;
-    const bool there = index != NOWHERE;
-    ask_for(to + (i / 2 * 8 + i % 2) * COLUMNS, from + (there ? index : 0) * PIECE, there);
+    const unsigned index = __byte_perm(i < 2 ? k.x : k.y, 0, i % 2 ? 0x4432 : 0x4410);
+    unsigned long long at;
+    asm volatile("mad.wide.u32 %0, %1, %2, %3;" : "=l"(at) : "r"(index), "n"(PIECE), "l"(from));
+    if (index != NOWHERE) ask_for(to + (i / 2 * 8 + i % 2) * COLUMNS, at);
   }
 }
 __device__ __forceinline__ void read_turned(unsigned (&to)[4], unsigned from) {

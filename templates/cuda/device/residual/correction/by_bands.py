@@ -40,24 +40,23 @@ _LONGEST = 1 << 15
 # Every other wave of blocks begins with the last columns, of which the L2 still holds residuals.
 _SOURCE = r"""
 static_assert(COLUMNS == PIECE, "a tile's columns of residuals of b lie together");
-struct Lists { const int2* bands; const unsigned char* steps; };
 // Of the four bands of a tile, which the first four lanes have: the first step and how many.
-__device__ __forceinline__ int2 read_heads(const Lists& lists, bool listed, int left, int lane) {
-  const int band = left / BAND + lane;
+__device__ __forceinline__ int2 read_heads(const int* bands, bool listed, int piece, int lane) {
+  const int band = piece * (COLUMNS / BAND) + lane;
   if (!listed || lane >= COLUMNS / BAND || band >= (N + BAND - 1) / BAND) return make_int2(0, 0);
-  return __ldg(lists.bands + band);
+  return __ldg(reinterpret_cast<const int2*>(bands) + band);
 }
 __device__ __forceinline__ int of_band(int count, int band) {
   return __shfl_sync(0xffffffffu, count, band);
 }
 // All steps of a band of columns; the first ones are in shared memory.
 __device__ __forceinline__ void add_band(
-    int (&even)[4], int (&odd)[4], unsigned panel, unsigned char* held, const Lists& lists,
-    int first, int count, int lane) {
+    int (&even)[4], int (&odd)[4], unsigned panel, const unsigned char* held,
+    unsigned long long steps, int first, int count, int lane) {
   for (int done = 0; done < count; done += HELD_STEPS) {
     if (done > 0) {  // rare: lists that are longer than what was asked for ahead
       __syncwarp();
-      ask_for_steps(held, lists.steps, first + done, count - done, lane);
+      ask_for_steps(shared_address(held), steps, first + done, count - done, lane);
       leave_group();
       wait_for_groups<0>();
       __syncwarp();
@@ -65,6 +64,21 @@ __device__ __forceinline__ void add_band(
     const int here = min(count - done, HELD_STEPS);
     #pragma unroll 1
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
+  }
+}
+// Whole products, where a side takes part by one.
+__device__ __forceinline__ void add_products(
+    const int* by_a, const int* by_b, int (&added)[4][2][4], int row, int left) {
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int c = i / 2, h = i % 2;
+    if (row + h >= M) continue;
+    const size_t at = (size_t)(row + h) * N;
+    int found[4] = {};
+    if (by_a) add_product(by_a + at, found, left + c * BAND);
+    if (by_b) add_product(by_b + at, found, left + c * BAND);
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) added[c][j % 2][2 * h + j / 2] += found[j];
   }
 }
 __device__ __forceinline__ void correct(
@@ -76,37 +90,45 @@ __device__ __forceinline__ void correct(
   const int lane = thread % 32, warp = thread / 32, begin = part * WIDTH;
   const int tiles = (min(N, begin + WIDTH) - begin + COLUMNS - 1) / COLUMNS;
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1), back = block / AHEAD % 2;
-  const Lists of_b = {reinterpret_cast<const int2*>(bands_of_b),
-                      static_cast<const unsigned char*>(entries_of_b)};
   int2 own = make_int2(0, 0);
   if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + block % PANELS);
-  const unsigned char* steps =
+  const unsigned char* const steps =
       static_cast<const unsigned char*>(entries_of_a) + (size_t)own.x * STEP_BYTES;
-  unsigned char* mine = shared + PANEL_BYTES + warp * WARP_BYTES;
-  unsigned char* const held[2] = {mine + 2 * CHUNK, mine + 2 * CHUNK + HELD_STEPS * STEP_BYTES};
+  const unsigned char* const mine = shared + PANEL_BYTES + warp * WARP_BYTES;
   const unsigned panel = shared_address(shared), chunks = shared_address(mine);
-  const auto left_of = [&](int tile) { return begin + COLUMNS * (back ? tiles - 1 - tile : tile); };
+  const unsigned long long gathered =
+      __cvta_generic_to_global(static_cast<const unsigned char*>(residual_b) + lane % 4 * BAND);
+  const unsigned long long of_b = __cvta_generic_to_global(entries_of_b);
+  const auto piece_of = [&](int tile) {
+    return begin / COLUMNS + (back ? tiles - 1 - tile : tile);
+  };
   // Two chunks of what a's entries gather are on their way, of the next tile too.
   int asked = warp, asked_step = 0, asked_turn = 0, taken_turn = 0;
   const auto ask = [&] {
     if (asked < tiles && own.y > 0) {
-      const unsigned char* from = static_cast<const unsigned char*>(residual_b) +
-                                  turned_at(0, left_of(asked)) + lane % 4 * BAND;
-      ask_for_rows(chunks + asked_turn * CHUNK, from, steps + asked_step * STEP_BYTES, lane);
+      ask_for_rows(chunks + asked_turn * CHUNK,
+                   gathered + (unsigned long long)piece_of(asked) * (K * PIECE),
+                   steps + asked_step * STEP_BYTES, lane);
       asked_turn ^= 1;
       if (++asked_step == own.y) asked_step = 0, asked += WARPS;
     }
     leave_group();
   };
-  const auto head_of = [&](int tile) {
-    return read_heads(of_b, listed_b && tile < tiles, left_of(tile), lane);
+  const auto ask_for_band = [&](const int2& heads, int band) {
+    ask_for_steps(chunks + 2 * CHUNK + band % 2 * (HELD_STEPS * STEP_BYTES), of_b,
+                  of_band(heads.x, band), of_band(heads.y, band), lane);
+    leave_group();
   };
-  int2 heads = head_of(warp);
-  ask_for_steps(held[0], of_b.steps, of_band(heads.x, 0), of_band(heads.y, 0), lane);
-  leave_group();
+  const auto heads_of = [&](int tile) {
+    return read_heads(bands_of_b, listed_b && tile < tiles, piece_of(tile), lane);
+  };
+  int2 heads = heads_of(warp);
+  ask_for_band(heads, 0);
   ask();
   ask();
   const int row = top + lane / 4 * 2;
+  const int* const own_sums = sums + (size_t)row * N;
+  float* const own_y = y + (size_t)row * N;
   const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
                                row + 1 < M ? __ldg(rows + row + 1) : 0.f};
   if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
@@ -115,65 +137,61 @@ __device__ __forceinline__ void correct(
     prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
-    const int left = left_of(tile) + lane % 4 * 4;
+    const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
     int4 p[4][2];
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       #pragma unroll
       for (int h = 0; h < 2; ++h)
         if (M % ROWS == 0 || row + h < M)
-          p[c][h] = read_sums<true>(sums + (size_t)(row + h) * N, left + c * BAND);
+          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
     }
-    const int2 next = head_of(tile + WARPS);
+    const int2 next = heads_of(tile + WARPS);
     int added[4][2][4] = {};
     int step = 0;
+    const auto add_chunk = [&] {
+      add_rows(added, chunks + taken_turn * CHUNK, steps + step * STEP_BYTES, lane);
+      taken_turn ^= 1, ++step;
+    };
     // A round leaves two groups behind those that it waits for: what the band, and what the chunk
     // of a round before it asked for.
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int2& following = c < 3 ? heads : next;
-      const int band = (c + 1) % 4;
-      ask_for_steps(held[(c + 1) % 2], of_b.steps, of_band(following.x, band),
-                    of_band(following.y, band), lane);
-      leave_group();
+      ask_for_band(c < 3 ? heads : next, (c + 1) % 4);
       wait_for_groups<2>();
       __syncwarp();
-      add_band(added[c][0], added[c][1], panel, held[c % 2], of_b, of_band(heads.x, c),
+      add_band(added[c][0], added[c][1], panel,
+               mine + 2 * CHUNK + c % 2 * (HELD_STEPS * STEP_BYTES), of_b, of_band(heads.x, c),
                of_band(heads.y, c), lane);
       const bool more = step < own.y;
-      if (more) {
-        add_rows(added, chunks + taken_turn * CHUNK, steps + step * STEP_BYTES, lane);
-        taken_turn ^= 1, ++step;
-      }
+      if (more) add_chunk();
       __syncwarp();
       if (more) ask();
       else leave_group();
     }
+    float scale[4][4], more[4] = {};
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) read_columns(columns, left + c * BAND, scale[c]);
     #pragma unroll 1
-    for (; step < own.y; ++step) {
+    while (step < own.y) {
       wait_for_groups<1>();
       __syncwarp();
-      add_rows(added, chunks + taken_turn * CHUNK, steps + step * STEP_BYTES, lane);
-      taken_turn ^= 1;
+      add_chunk();
       __syncwarp();
       ask();
     }
     heads = next;
+    if (!listed_a || !listed_b)
+      add_products(listed_a ? nullptr : by_a, listed_b ? nullptr : by_b, added, row, left);
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const int column = left + c * BAND;
-      float scale[4], more[4] = {};
-      read_columns(columns, column, scale);
-      if constexpr (BIAS) read_columns(bias, column, more);
+      if constexpr (BIAS) read_columns(bias, left + c * BAND, more);
       #pragma unroll
       for (int h = 0; h < 2; ++h) {
         if (M % ROWS != 0 && row + h >= M) continue;
-        const size_t at = (size_t)(row + h) * N;
-        int q[4] = {added[c][0][2 * h], added[c][1][2 * h], added[c][0][2 * h + 1],
-                    added[c][1][2 * h + 1]};
-        if (!listed_a) add_product(by_a + at, q, column);
-        if (!listed_b) add_product(by_b + at, q, column);
-        write_row(y + at, p[c][h], q, row_scales[h], scale, more, column);
+        const int q[4] = {added[c][0][2 * h], added[c][1][2 * h], added[c][0][2 * h + 1],
+                          added[c][1][2 * h + 1]};
+        write_row(own_y + h * N, p[c][h], q, row_scales[h], scale[c], more, left + c * BAND);
       }
     }
   }
