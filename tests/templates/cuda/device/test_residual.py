@@ -21,6 +21,7 @@ from autoq.templates.target import parse_target
 HOPPER, AMPERE = parse_target("cuda:sm_90a"), parse_target("cuda:sm_80")
 WHERE = {
     "wgmma": (residual_gemm_wgmma, gemm_wgmma, HOPPER),
+    "few units": (residual_gemm_wgmma, gemm_wgmma, replace(HOPPER, units=2)),
     "mma_sync": (residual_gemm_mma_sync, conv2d_mma_sync, AMPERE),
 }
 SQUARE = ResidualGemm(150, 140, 72)
@@ -29,22 +30,27 @@ SQUARE = ResidualGemm(150, 140, 72)
 # Where, workload, threshold, crossover, knobs: both sides by lists, by lists that a warp takes in
 # several turns; both as a whole, and by products of what is kept, of columns that a cluster holds;
 # a as a whole, and b by a product of what is kept, for which lists are too short;
-# everything; nothing. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
+# everything; nothing. Bands: of both sides; of which some are longer than what is asked for ahead;
+# of b's side alone, and of a's; of b in rows; of panels that blocks take one behind the other
+# and pass both ways. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
 # everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"column_parts": 1, "share": 1 / 16}),
     ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"panel_rows": 8, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"panel_rows": 16, "share": 1 / 4}),
-    ("wgmma", replace(SQUARE, n=300), 0.8, 0.1, {"bands": True, "share": 1 / 4}),
-    ("wgmma", ResidualGemm(70, 133, 600), 0.5, 1.0, {"bands": True, "share": 1.0}),
-    ("mma_sync", replace(SQUARE, k=67, b_order="nk", bias=True), 0.8, 0.048,
-     {"bands": True, "share": 1 / 4, "column_parts": 2}),
     ("wgmma", ResidualGemm(20, 70, 1500), 0.8, 0.0, {}),
     ("wgmma", ResidualGemm(20, 70, 1500, 4), 0.8, 1.0, {"share": 1 / 256}),
     ("mma_sync", replace(SQUARE, n=139, k=67, b_order="nk", bias=True), 0.8, 0.048,
      {"panel_rows": 8, "share": 1 / 256}),
     ("wgmma", ResidualGemm(3, 2, 2200, 4, constant_b=True, bias=True), 0.0, 0.5, {}),
     ("mma_sync", ResidualGemm(1, 1, 1), np.inf, 0.0, {}),
+    ("wgmma", replace(SQUARE, n=300), 0.8, 0.1, {"bands": True, "share": 1 / 4}),
+    ("wgmma", ResidualGemm(70, 133, 600), 0.5, 1.0, {"bands": True, "share": 1.0}),
+    ("wgmma", replace(SQUARE, k=600), 0.8, 0.0509, {"bands": True, "share": 1 / 4}),
+    ("wgmma", replace(SQUARE, n=1100), 0.8, 0.0513, {"bands": True, "share": 1 / 4}),
+    ("mma_sync", replace(SQUARE, k=67, b_order="nk", bias=True), 0.8, 0.048,
+     {"bands": True, "share": 1 / 4, "column_parts": 2}),
+    ("few units", replace(SQUARE, n=1100, bias=True), 0.8, 1.0, {"bands": True, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(37, 30, 150, 4, constant_b=True, bias=True), 0.8, 1.0,
      {"share": 1 / 256}),
     ("mma_sync", ResidualGemm(37, 70, 150, 4, "full", "nk"), 0.0, 0.0, {}),
