@@ -21,6 +21,8 @@ _WARPS = (1, 2, 4, 8)
 _BLOCK_WARPS = 8
 _TURNS = 4
 """Vectors of 16 peaks that a lane searches, where so many warps suffice."""
+_HELD = 4
+"""Values that a thread keeps from when it counts them until it knows where they go."""
 
 # One warp, or several, take a row, or a column: of every 16 neighbouring values they search the
 # peak, and the values themselves where that is above the cut. Blocks ask for room in any order:
@@ -46,16 +48,16 @@ __device__ __forceinline__ void put(unsigned* entries, unsigned at, unsigned k, 
   if constexpr (BANDS) put_entry(entries, at, k, value);
   else entries[at] = k << 8 | value;
 }
-__device__ __forceinline__ void list_vector(
-    unsigned* entries, unsigned& at, const uint4& v, unsigned mask, int vector) {
+// Calls found(k, value) for those of a vector that the mask means.
+template <class F> __device__ __forceinline__ void each_of(
+    const uint4& v, unsigned mask, int vector, F found) {
   while (mask) {
     const int which = next_of(mask), word = which / 4;
     const unsigned values = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
-    put(entries, at++, 16 * vector + which, values >> (which % 4 * 8) & 255u);
+    found(16 * vector + which, values >> (which % 4 * 8) & 255u);
   }
 }
-// Calls found(values, mask, vector) for this thread's part of a row's vectors with values above the
-// cut.
+// Calls found(k, value) for this thread's part of a row's values above the cut.
 template <class F> __device__ __forceinline__ void search(
     const void* peaks, const void* values, int side, int row, int cut, int first, F found) {
   for (int at = first; at < PEAK_VECTORS; at += THREADS) {
@@ -65,7 +67,7 @@ template <class F> __device__ __forceinline__ void search(
       const int vector = 16 * at + next_of(hits);
       if (vector >= VECTORS) continue;
       const uint4 v = read_vector(values, side, row, vector);
-      found(v, mask_of(v, cut), vector);
+      each_of(v, mask_of(v, cut), vector, found);
     }
   }
 }
@@ -91,9 +93,12 @@ __device__ __forceinline__ void select_values(
   const int first = there ? thread : PEAK_VECTORS;
   const void *values = side ? b : a, *peaks = side ? b_peaks : a_peaks;
   const int cut = there ? __ldg((side ? column_cuts : row_cuts) + row) : 128;
-  unsigned count = 0;
-  search(peaks, values, side, row, cut, first,
-         [&](const uint4&, unsigned mask, int) { count += __popc(mask); });
+  // A thread that finds few keeps them, and meets the latency of memory once.
+  unsigned count = 0, *own = shared + ROWS * WARPS + 1 + all;
+  search(peaks, values, side, row, cut, first, [&](unsigned k, unsigned value) {
+    if (count < HELD) own[count * (ROWS * THREADS)] = k << 8 | value;
+    ++count;
+  });
   unsigned up_to = count;
   #pragma unroll
   for (int apart = 1; apart < 32; apart *= 2) {
@@ -135,11 +140,16 @@ __device__ __forceinline__ void select_values(
   } else if (thread == 0 && there) {
     lists[row] = make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
   }
-  if (count == 0) return;
   unsigned at = before + up_to - count;
-  search(peaks, values, side, row, cut, first, [&](const uint4& v, unsigned mask, int vector) {
-    list_vector(entries, at, v, mask, vector);
-  });
+  if (count > HELD) {
+    search(peaks, values, side, row, cut, first,
+           [&](unsigned k, unsigned value) { put(entries, at++, k, value); });
+  } else {
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned entry = own[i * (ROWS * THREADS)];
+      put(entries, at + i, entry >> 8, entry & 255u);
+    }
+  }
 }
 """
 
@@ -157,18 +167,20 @@ def select_kernel(
     rows = _BLOCK_WARPS if warps == 1 else 1
     if sides.bands:
         warps, rows = 1, BAND
+    threads = 32 * warps * rows
     sizes = {
         **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
         "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
-        "ROWS": rows, "BLOCKS_A": blocks_for(sides.m, rows),
+        "ROWS": rows, "HELD": _HELD, "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
     source = PACKED_AT + CUTS + BAND_ENTRIES + _SOURCE
     functions = DeviceNamespace("select_values", source, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        shared = builder.alloc_buffer((rows * warps + 1,), "uint32", scope="shared").data
+        words = rows * warps + 1 + threads * _HELD
+        shared = builder.alloc_buffer((words,), "uint32", scope="shared").data
         call(functions.function("select_values"), *pointers, shared, block, thread)
 
     blocks = sum(blocks_for(extent, rows) for extent in (sides.m, sides.n))
-    return thread_kernel(parameters, blocks, 32 * warps * rows, target, body)
+    return thread_kernel(parameters, blocks, threads, target, body)
