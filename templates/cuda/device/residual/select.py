@@ -10,7 +10,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.bands import BAND, BAND_ENTRIES, NOWHERE, STEP
+from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, NOWHERE, SHARED_WORDS, STEP
 from autoq.templates.cuda.device.residual.cuts import CUTS
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
@@ -43,10 +43,6 @@ __device__ __forceinline__ int next_of(unsigned& mask) {
   const int zeros = __clz(mask);
   mask ^= 0x80000000u >> zeros;
   return zeros % 8 * 4 + 3 - zeros / 8;
-}
-__device__ __forceinline__ void put(unsigned* entries, unsigned at, unsigned k, unsigned value) {
-  if constexpr (BANDS) put_entry(entries, at, k, value);
-  else entries[at] = k << 8 | value;
 }
 // Calls found(k, value) for those of a vector that the mask means.
 template <class F> __device__ __forceinline__ void each_of(
@@ -82,6 +78,29 @@ __device__ __forceinline__ unsigned room_for(
       (unsigned)(atomicAdd(counter, (unsigned long long)room << 32 | count) >> 32);
   return start + room <= (unsigned)(side ? LISTED_B : LISTED_A) ? start : NO_ROOM;
 }
+// The list of a block's rows or columns, of which each warp has one.
+template <class F> __device__ __forceinline__ void list_band(
+    void* entries, int2* lists, void* kept, int side, int at, Band& band, const unsigned* own,
+    unsigned count, int all, F search_again) {
+  __syncthreads();
+  unsigned whole = 0;
+  #pragma unroll
+  for (int r = 0; r < 8; ++r) whole += band.counts[r];
+  const unsigned room = (whole + STEP - 1) / STEP * STEP, eights = room / 8;
+  if (all == 0) band.start = room_for(kept, side, whole, room);
+  __syncthreads();
+  const unsigned start = band.start;
+  if (start == NO_ROOM) return;
+  if (all == 0) lists[at] = make_int2((int)(start / STEP), (int)(room / STEP));
+  unsigned* steps = static_cast<unsigned*>(entries) + start;
+  fill_up(steps, band, eights, whole, side ? 0 : NOWHERE, all);
+  const auto put = [&](unsigned k, unsigned value) {
+    list_entry(steps, band, eights, k, value, all / 32);
+  };
+  if (count > HELD) return search_again(put);
+  for (unsigned i = 0; i < count; ++i)
+    put(own[i * (ROWS * THREADS)] >> 8, own[i * (ROWS * THREADS)] & 255u);
+}
 __device__ __forceinline__ void select_values(
     const void* a_peaks, const void* b_peaks, const void* a, const void* b, const int* row_cuts,
     const int* column_cuts, void* kept, unsigned* entries_of_a, int* rows_of_a,
@@ -93,12 +112,26 @@ __device__ __forceinline__ void select_values(
   const int first = there ? thread : PEAK_VECTORS;
   const void *values = side ? b : a, *peaks = side ? b_peaks : a_peaks;
   const int cut = there ? __ldg((side ? column_cuts : row_cuts) + row) : 128;
+  unsigned* all_entries = side ? entries_of_b : entries_of_a;
+  int2* lists = reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a);
+  Band& band = *reinterpret_cast<Band*>(shared);
+  if constexpr (BANDS) {
+    if (all < BAND_WORDS) shared[all] = 0;
+    __syncthreads();
+  }
   // A thread that finds few keeps them, and meets the latency of memory once.
-  unsigned count = 0, *own = shared + ROWS * WARPS + 1 + all;
+  unsigned count = 0, *own = shared + HELD_AT + all;
   search(peaks, values, side, row, cut, first, [&](unsigned k, unsigned value) {
     if (count < HELD) own[count * (ROWS * THREADS)] = k << 8 | value;
+    if constexpr (BANDS) atomicAdd(&band.counts[k % 8], 1u);
     ++count;
   });
+  if constexpr (BANDS) {
+    list_band(all_entries, lists, kept, side, row / ROWS, band, own, count, all, [&](auto put) {
+      search(peaks, values, side, row, cut, first, put);
+    });
+    return;
+  }
   unsigned up_to = count;
   #pragma unroll
   for (int apart = 1; apart < 32; apart *= 2) {
@@ -121,34 +154,20 @@ __device__ __forceinline__ void select_values(
     if (r == warp / WARPS) of_row = found;
     whole += found, room += in_fours(found);
   }
-  const unsigned listed = room;
-  if constexpr (BANDS) room = (room + STEP - 1) / STEP * STEP;
   if (all == 0) shared[ROWS * WARPS] = room_for(kept, side, whole, room);
   __syncthreads();
   const unsigned start = shared[ROWS * WARPS];
   if (start == NO_ROOM) return;
-  int2* lists = reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a);
-  unsigned* entries = (side ? entries_of_b : entries_of_a) + start + before_row;
-  const unsigned nowhere = BANDS && !side ? NOWHERE : 0;
-  if (thread < in_fours(of_row) - of_row) put(entries, of_row + thread, nowhere, 0);
-  if constexpr (BANDS) {
-    if (all == 0) lists[row / ROWS] = make_int2((int)(start / STEP), (int)(room / STEP));
-    for (unsigned e = 4 * thread; e < of_row; e += 4 * THREADS) put_owner(entries, e, warp);
-    unsigned* rest = entries - before_row;
-    if (listed + all < room) put(rest, listed + all, nowhere, 0);
-    if (listed + 4 * all < room) put_owner(rest, listed + 4 * all, 0);
-  } else if (thread == 0 && there) {
+  if (thread == 0 && there)
     lists[row] = make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
-  }
+  unsigned* entries = all_entries + start + before_row;
+  if (thread < in_fours(of_row) - of_row) entries[of_row + thread] = 0;
   unsigned at = before + up_to - count;
   if (count > HELD) {
     search(peaks, values, side, row, cut, first,
-           [&](unsigned k, unsigned value) { put(entries, at++, k, value); });
+           [&](unsigned k, unsigned value) { entries[at++] = k << 8 | value; });
   } else {
-    for (unsigned i = 0; i < count; ++i) {
-      const unsigned entry = own[i * (ROWS * THREADS)];
-      put(entries, at + i, entry >> 8, entry & 255u);
-    }
+    for (unsigned i = 0; i < count; ++i) entries[at + i] = own[i * (ROWS * THREADS)];
   }
 }
 """
@@ -168,18 +187,20 @@ def select_kernel(
     if sides.bands:
         warps, rows = 1, BAND
     threads = 32 * warps * rows
+    words = SHARED_WORDS if sides.bands else rows * warps + 1
     sizes = {
         **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
         "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
-        "ROWS": rows, "HELD": _HELD, "BLOCKS_A": blocks_for(sides.m, rows),
+        "ROWS": rows, "HELD": _HELD, "HELD_AT": words, "BAND_WORDS": SHARED_WORDS,
+        "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
-    source = PACKED_AT + CUTS + BAND_ENTRIES + _SOURCE
+    source = PACKED_AT + CUTS + LIST_BAND + _SOURCE
     functions = DeviceNamespace("select_values", source, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        words = rows * warps + 1 + threads * _HELD
-        shared = builder.alloc_buffer((words,), "uint32", scope="shared").data
+        size = (words + threads * _HELD,)
+        shared = builder.alloc_buffer(size, "uint32", scope="shared").data
         call(functions.function("select_values"), *pointers, shared, block, thread)
 
     blocks = sum(blocks_for(extent, rows) for extent in (sides.m, sides.n))

@@ -43,20 +43,21 @@ __device__ __forceinline__ void ask_for_steps(
     if (i < end) ask_for(held + lane * 16 + i, from + i);
 }
 // What a step of a's entries gathers of a tile's columns: four lanes have a four, 16 columns each.
-// Of eight entries that ldmatrix reads together no two meet in a bank. Nothing is asked for that is
+// Neither of eight entries that ldmatrix reads together nor of those that are written together two
+// meet in a bank, for which odd fours begin with their second entry. Nothing is asked for that is
 // multiplied with zero, since whatever lies in its place is an integer.
 __device__ __forceinline__ void ask_for_rows(
     unsigned chunk, unsigned long long from, const unsigned char* step, int lane) {
-  const int four = lane / 4;
+  const int four = lane / 4, odd = four % 2;
   const uint2 k = __ldg(reinterpret_cast<const uint2*>(step + four * 16));
   unsigned to = chunk + (four / 4 * 16 + four % 4 * 2) * COLUMNS + (lane % 4 ^ four % 4) * 16;
   asm volatile("" : "+r"(to));  // once, not for each of the four
   #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const unsigned index = __byte_perm(i < 2 ? k.x : k.y, 0, i % 2 ? 0x4432 : 0x4410);
+    const unsigned index = __byte_perm(i < 2 ? k.x : k.y, 0, i % 2 == odd ? 0x4410 : 0x4432);
     unsigned long long at;
     asm volatile("mad.wide.u32 %0, %1, %2, %3;" : "=l"(at) : "r"(index), "n"(PIECE), "l"(from));
-    if (index != NOWHERE) ask_for(to + (i / 2 * 8 + i % 2) * COLUMNS, at);
+    if (index != NOWHERE) ask_for(to + (i / 2 * 8 + (i % 2 ^ odd)) * COLUMNS, at);
   }
 }
 __device__ __forceinline__ void read_turned(unsigned (&to)[4], unsigned from) {
@@ -76,11 +77,17 @@ __device__ __forceinline__ Words words_of(const unsigned (&w)[4]) {
   return {{__byte_perm(w[0], w[1], 0x6420), __byte_perm(w[2], w[3], 0x6420)},
           {__byte_perm(w[0], w[1], 0x7531), __byte_perm(w[2], w[3], 0x7531)}};
 }
-// The values of two fours, zeros unless they belong to the lane's vectors.
+// All bits of each byte that is 0 of those from 0 to 127.
+__device__ __forceinline__ unsigned where_zero(unsigned bytes) {
+  unsigned mask;  // signs of bytes
+  asm("prmt.b32 %0, %1, %1, 0xba98;" : "=r"(mask) : "r"(0x80808080u - bytes));
+  return mask;
+}
+// The values of two fours, zeros for those that do not belong to the lane's vectors.
 __device__ __forceinline__ Words values_of(uint2 first, uint2 second, int lane) {
-  const unsigned even = lane / 4 * 2, odd = even + 1;
-  return {{first.y == even ? first.x : 0, second.y == even ? second.x : 0},
-          {first.y == odd ? first.x : 0, second.y == odd ? second.x : 0}};
+  const unsigned even = lane / 4 * 0x02020202u, odd = even + 0x01010101u;
+  return {{first.x & where_zero(first.y ^ even), second.x & where_zero(second.y ^ even)},
+          {first.x & where_zero(first.y ^ odd), second.x & where_zero(second.y ^ odd)}};
 }
 // A step of a band of columns: what it gathers lies in the panel, 16 rows of each k together.
 __device__ __forceinline__ void add_columns(
