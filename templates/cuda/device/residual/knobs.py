@@ -31,6 +31,7 @@ class ResidualKnobs:
     panel_rows: rows of y that a block of the correction takes.
     bands: whether tensor cores multiply lists, those of 16 rows or columns together; panels then
         have 16 rows whatever `panel_rows` is.
+    pieces_ahead: whether what bands gather from memory is brought to the L2 before, in whole lines.
     column_parts: blocks of the correction that share these rows.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
@@ -39,6 +40,7 @@ class ResidualKnobs:
     sum_rows: int = field(default=64, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
     bands: bool = field(default=False, kw_only=True)
+    pieces_ahead: bool = field(default=False, kw_only=True)
     column_parts: int = field(default=1, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
@@ -53,11 +55,13 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
     sparse = workload.correction == "sparse"
     most_parts = workload.n // _LEAST_WIDTH if sparse else 1
     many = workload.m > 64
+    banded = sparse and band_shape(_filled(workload), target) is not None
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),
-        "bands": (False, True) if sparse and band_shape(_filled(workload), target) else (False,),
+        "bands": (False, True) if banded else (False,),
+        "pieces_ahead": (False, True) if banded else (False,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }

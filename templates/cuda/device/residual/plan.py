@@ -209,8 +209,9 @@ class ResidualPlan:
         work, knobs = self.workload, self.knobs
         if knobs.bands:
             return BandCorrection(
-                work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts
-            )
+                work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts,
+                knobs.pieces_ahead,
+            )  # fmt: skip
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
             work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,

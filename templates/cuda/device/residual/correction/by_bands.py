@@ -62,8 +62,20 @@ __device__ __forceinline__ void add_band(
       __syncwarp();
     }
     const int here = min(count - done, HELD_STEPS);
-    #pragma unroll 1
+    #pragma unroll 2
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
+  }
+}
+// Of the piece that a warp of each block will gather from, this block's part, on its way to the L2:
+// memory gives whole lines one behind the other faster than pieces of them that entries ask for.
+__device__ __forceinline__ void prefetch_piece(
+    const unsigned char* residuals, int piece, int part, int lane) {
+  constexpr int LINES = K * PIECE / 128, SHARE = (LINES + AHEAD - 1) / AHEAD;
+  #pragma unroll
+  for (int i = 0; i < SHARE; i += 32) {
+    const int line = part * SHARE + i + lane;
+    if (i + lane < SHARE && line < LINES)
+      prefetch(residuals + (size_t)piece * (K * PIECE) + line * 128);
   }
 }
 // Whole products, where a side takes part by one.
@@ -131,22 +143,32 @@ __device__ __forceinline__ void correct(
   float* const own_y = y + (size_t)row * N;
   const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
                                row + 1 < M ? __ldg(rows + row + 1) : 0.f};
-  if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
-  __syncthreads();
-  if (listed_b && block + AHEAD < BLOCKS)
-    prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
-  #pragma unroll 1
-  for (int tile = warp; tile < tiles; tile += WARPS) {
-    const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
-    int4 p[4][2];
+  int4 p[4][2];
+  const auto read_tile = [&](int tile) {
+    if (tile >= tiles) return;
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       #pragma unroll
       for (int h = 0; h < 2; ++h)
         if (M % ROWS == 0 || row + h < M)
-          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
+          p[c][h] = read_sums<true>(own_sums + h * N,
+                                    piece_of(tile) * COLUMNS + lane % 4 * 4 + c * BAND);
     }
+  };
+  read_tile(warp);
+  if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
+  __syncthreads();
+  #pragma unroll 1
+  for (int tile = warp; tile < tiles; tile += WARPS) {
+    const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
     const int2 next = heads_of(tile + WARPS);
+    // Not earlier: what is written meanwhile would push the panel out of the L2 again.
+    const int to_come = (tiles - 1 - tile) / WARPS;
+    if (listed_b && block + AHEAD < BLOCKS && (to_come == 1 || (to_come == 0 && tile == warp)))
+      prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
+    if (PIECES_AHEAD && listed_a && to_come > 0)
+      prefetch_piece(static_cast<const unsigned char*>(residual_b), piece_of(tile + WARPS),
+                     block % AHEAD, lane);
     int added[4][2][4] = {};
     int step = 0;
     const auto add_chunk = [&] {
@@ -194,6 +216,7 @@ __device__ __forceinline__ void correct(
         write_row(own_y + h * N, p[c][h], q, row_scales[h], scale[c], more, left + c * BAND);
       }
     }
+    read_tile(tile + WARPS);
   }
 }
 """
@@ -204,7 +227,8 @@ class BandCorrection:
     """How y [m, n] is put together of lists of bands.
 
     k: values of a row of residuals of a, filled up; length: without that; most: the largest
-    integer; bias: whether it has one; parts: blocks side by side that have the same rows.
+    integer; bias: whether it has one; parts: blocks side by side that have the same rows; pieces:
+    whether what a's entries gather is brought to the L2 before they do.
     """
 
     m: int
@@ -214,6 +238,7 @@ class BandCorrection:
     most: int
     bias: bool
     parts: int
+    pieces: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None; a's residuals in rows."""
@@ -228,7 +253,7 @@ class BandCorrection:
             "WORDS_OF_ROW": self.k // 4, **turned_sizes(self.length), "ROWS": BAND, "WARPS": warps,
             "PANEL_BYTES": BAND * self.k, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % COLUMNS == 0, "BLOCKS": panels * parts,
-            "AHEAD": target.units * together,
+            "AHEAD": target.units * together, "PIECES_AHEAD": self.pieces,
         }  # fmt: skip
         source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + HOLD_PANEL + BAND_STEPS + _SOURCE
         functions = DeviceNamespace("correct_bands", source, {}, sizes)
