@@ -51,7 +51,9 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
 _PRODUCT = ResidualProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
     lambda product: {"weights_stay": (False,), "early_loads": (0,)}, preferred,
-    gemm_wgmma.weighed,
+    lambda product, config, target: gemm_wgmma.weighed(
+        product, config, target, config.rough_sums
+    ),
 )  # fmt: skip
 
 TEMPLATE = Template(

@@ -28,6 +28,8 @@ class ResidualKnobs:
 
     lanes: threads that quantise a row.
     sum_rows: rows of a block of the pass over the product that finds what matters.
+    rough_sums: whether a product whose consumers share tiles leaves weighed sums in single
+        precision, from which most cuts follow, instead of a pass over it.
     panel_rows: rows of y that a block of the correction takes.
     bands: whether tensor cores multiply lists, those of 16 rows or columns together; panels then
         have 16 rows whatever `panel_rows` is.
@@ -38,6 +40,7 @@ class ResidualKnobs:
 
     lanes: int = field(default=256, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
+    rough_sums: bool = field(default=False, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
     bands: bool = field(default=False, kw_only=True)
     pieces_ahead: bool = field(default=False, kw_only=True)
@@ -59,6 +62,7 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
+        "rough_sums": (False, True) if sparse else (False,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),
         "bands": (False, True) if banded else (False,),
         "pieces_ahead": (False, True) if banded else (False,),

@@ -194,7 +194,7 @@ def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> No
     sides, parts = plan.sides, _parts_of_sums(found, plan, target)
     values = [plan.rows("a_values"), plan.weights("b_values")]
     scales, magnitudes = (plan.a_scale, plan.b_scale), (plan.a_magnitudes, plan.b_magnitudes)
-    given = [*parts.arrays, *scales, *magnitudes, THRESHOLD]
+    given = [*parts.arrays, *scales, *magnitudes, THRESHOLD, plan.sums("sums")]
     found.add(cut_kernel(given, sides, parts, target), given, [*sides.cuts, sides.kept])
     searched = [plan.a_peaks, plan.b_peaks, *values]
     found.add(
@@ -215,7 +215,8 @@ def _parts_of_sums(found: _Stages, plan: ResidualPlan, target: Target) -> PartsO
     there = [found.workspaces.get(spec.name) for spec in sums.found.arrays]
     if None not in there:
         rows, columns = (space.spec.shape[0] for space in there if space)
-        return PartsOfSums(work.m, work.n, rows, columns)
+        rough = {space.spec.dtype for space in there if space} == {"float32"}
+        return PartsOfSums(work.m, work.n, rows, columns, rough)
     given = [plan.sums("sums"), plan.a_scale, plan.b_scale]
     found.add(sums.kernel(given, target), given, sums.found.arrays)
     return sums.found

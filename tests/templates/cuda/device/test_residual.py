@@ -10,10 +10,13 @@ import pytest
 from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
+from autoq.templates.cuda.device.residual import cut_vectors
 from autoq.templates.cuda.device.residual.nibbles import packed_nibbles
+from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH
 from autoq.templates.cuda.device.residual.plan import inner_product
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync, residual_gemm_mma_sync
 from autoq.templates.cuda.wgmma import gemm_wgmma, residual_gemm_wgmma
+from autoq.templates.cuda.wgmma.config import SplitTeam
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer
 from autoq.templates.target import parse_target
@@ -61,6 +64,24 @@ CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
 @needs_nvcc
 @pytest.mark.parametrize("where, workload, threshold, crossover, knobs", CASES)
 def test_every_way_is_right(
+    where: str, workload: ResidualGemm, threshold: float, crossover: float, knobs: dict[str, Any]
+) -> None:
+    _assert_right(where, workload, threshold, crossover, knobs)
+
+
+TOGETHER = {"block_n": 64, "m_blocks": 1, "team": SplitTeam(2, True), "rough_sums": True,
+            "bands": True, "share": 1 / 4}  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("error", [ROUGH, 0.5], ids=["few again", "all again"])
+def test_cuts_of_rough_sums_are_exact(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors whose sums leave a choice are weighed again: with a large error most of them."""
+    monkeypatch.setattr(cut_vectors, "ROUGH", error)
+    _assert_right("wgmma", replace(SQUARE, n=300), 0.8, 0.1, TOGETHER)
+
+
+def _assert_right(
     where: str, workload: ResidualGemm, threshold: float, crossover: float, knobs: dict[str, Any]
 ) -> None:
     module, _, target = WHERE[where]
