@@ -57,6 +57,6 @@ _PRODUCT = ResidualProduct(
 )  # fmt: skip
 
 TEMPLATE = Template(
-    "residual_gemm_wgmma", 1, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,
+    "residual_gemm_wgmma", 2, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,
     _PRODUCT.pack, _PRODUCT.packed, preference=90,
 )  # fmt: skip
