@@ -135,9 +135,6 @@ __device__ __forceinline__ void correct(
     return read_heads(bands_of_b, listed_b && tile < tiles, piece_of(tile), lane);
   };
   int2 heads = heads_of(warp);
-  ask_for_band(heads, 0);
-  ask();
-  ask();
   const int row = top + lane / 4 * 2;
   const int* const own_sums = sums + (size_t)row * N;
   float* const own_y = y + (size_t)row * N;
@@ -156,7 +153,11 @@ __device__ __forceinline__ void correct(
     }
   };
   read_tile(warp);
+  // What depends on what was read before is asked for behind the panel, which depends on nothing.
   if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
+  ask_for_band(heads, 0);
+  ask();
+  ask();
   __syncthreads();
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
