@@ -54,6 +54,7 @@ _PRODUCT = ResidualProduct(
     lambda product, config, target: gemm_wgmma.weighed(
         product, config, target, config.rough_sums
     ),
+    rough=True,
 )  # fmt: skip
 
 TEMPLATE = Template(
