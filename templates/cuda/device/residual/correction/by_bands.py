@@ -39,7 +39,8 @@ _LONGEST = 1 << 15
 
 # Every other wave of blocks begins with the last columns, of which the L2 still holds residuals.
 _SOURCE = r"""
-static_assert(COLUMNS == PIECE, "a tile's columns of residuals of b lie together");
+static_assert(COLUMNS % PIECE == 0, "residuals of b of a tile are whole pieces");
+constexpr int TILE_BYTES = K * COLUMNS;  // of residuals of b
 // Of the four bands of a tile, which the first four lanes have: the first step and how many.
 __device__ __forceinline__ int2 read_heads(const int* bands, bool listed, int piece, int lane) {
   const int band = piece * (COLUMNS / BAND) + lane;
@@ -70,12 +71,12 @@ __device__ __forceinline__ void add_band(
 // memory gives whole lines one behind the other faster than pieces of them that entries ask for.
 __device__ __forceinline__ void prefetch_piece(
     const unsigned char* residuals, int piece, int part, int lane) {
-  constexpr int LINES = K * PIECE / 128, SHARE = (LINES + AHEAD - 1) / AHEAD;
+  constexpr int LINES = TILE_BYTES / 128, SHARE = (LINES + AHEAD - 1) / AHEAD;
   #pragma unroll
   for (int i = 0; i < SHARE; i += 32) {
     const int line = part * SHARE + i + lane;
     if (i + lane < SHARE && line < LINES)
-      prefetch(residuals + (size_t)piece * (K * PIECE) + line * 128);
+      prefetch(residuals + (size_t)piece * TILE_BYTES + line * 128);
   }
 }
 // Whole products, where a side takes part by one.
@@ -109,7 +110,7 @@ __device__ __forceinline__ void correct(
   const unsigned char* const mine = shared + PANEL_BYTES + warp * WARP_BYTES;
   const unsigned panel = shared_address(shared), chunks = shared_address(mine);
   const unsigned long long gathered =
-      __cvta_generic_to_global(static_cast<const unsigned char*>(residual_b) + lane % 4 * BAND);
+      __cvta_generic_to_global(residual_b) + turned_at(0, lane % 4 * BAND);
   const unsigned long long of_b = __cvta_generic_to_global(entries_of_b);
   const auto piece_of = [&](int tile) {
     return begin / COLUMNS + (back ? tiles - 1 - tile : tile);
@@ -119,7 +120,7 @@ __device__ __forceinline__ void correct(
   const auto ask = [&] {
     if (asked < tiles && own.y > 0) {
       ask_for_rows(chunks + asked_turn * CHUNK,
-                   gathered + (unsigned long long)piece_of(asked) * (K * PIECE),
+                   gathered + (unsigned long long)piece_of(asked) * TILE_BYTES,
                    steps + asked_step * STEP_BYTES, lane);
       asked_turn ^= 1;
       if (++asked_step == own.y) asked_step = 0, asked += WARPS;
