@@ -9,6 +9,7 @@ from typing import Any
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.cuda.device.residual.correction.by_bands import band_shape
 from autoq.templates.cuda.device.residual.correction.panel import Panel, panel_of
+from autoq.templates.cuda.device.residual.quantise_panels import panels_of
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
@@ -27,6 +28,7 @@ class ResidualKnobs:
     """What a configuration has beside that of the product.
 
     lanes: threads that quantise a row.
+    wide_panels: whether clusters that quantise columns take 32 of them together instead of 16.
     sum_rows: rows of a block of the pass over the product that finds what matters.
     rough_sums: whether a product whose consumers share tiles leaves weighed sums in single
         precision, from which most cuts follow, instead of a pass over it.
@@ -39,6 +41,7 @@ class ResidualKnobs:
     """
 
     lanes: int = field(default=256, kw_only=True)
+    wide_panels: bool = field(default=False, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
     rough_sums: bool = field(default=False, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
@@ -58,9 +61,12 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
     sparse = workload.correction == "sparse"
     most_parts = workload.n // _LEAST_WIDTH if sparse else 1
     many = workload.m > 64
+    in_columns = workload.b_order == "kn" and not workload.constant_b
+    panels = in_columns and panels_of(workload.n, workload.k, target, True) is not None
     banded = sparse and band_shape(_filled(workload), target) is not None
     return {
         "lanes": tuple(n for n in (32, 128, 256, 512) if n == 32 or 4 * n < 2 * workload.k),
+        "wide_panels": (False, True) if panels else (False,),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
         "rough_sums": (False, True) if sparse else (False,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),

@@ -198,7 +198,7 @@ class ResidualPlan:
         work = self.workload
         if work.constant_b or work.b_order == "nk":
             return None
-        return panels_of(work.n, work.k, target)
+        return panels_of(work.n, work.k, target, self.knobs.wide_panels)
 
     def holds_panel(self, target: Target) -> bool:
         """Whether a block of the correction holds residuals of a."""
