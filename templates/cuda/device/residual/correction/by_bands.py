@@ -141,19 +141,6 @@ __device__ __forceinline__ void correct(
   float* const own_y = y + (size_t)row * N;
   const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
                                row + 1 < M ? __ldg(rows + row + 1) : 0.f};
-  int4 p[4][2];
-  const auto read_tile = [&](int tile) {
-    if (tile >= tiles) return;
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      #pragma unroll
-      for (int h = 0; h < 2; ++h)
-        if (M % ROWS == 0 || row + h < M)
-          p[c][h] = read_sums<true>(own_sums + h * N,
-                                    piece_of(tile) * COLUMNS + lane % 4 * 4 + c * BAND);
-    }
-  };
-  read_tile(warp);
   // What depends on what was read before is asked for behind the panel, which depends on nothing.
   if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
   ask_for_band(heads, 0);
@@ -163,6 +150,14 @@ __device__ __forceinline__ void correct(
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
     const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
+    int4 p[4][2];
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      #pragma unroll
+      for (int h = 0; h < 2; ++h)
+        if (M % ROWS == 0 || row + h < M)
+          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
+    }
     const int2 next = heads_of(tile + WARPS);
     // Not earlier: what is written meanwhile would push the panel out of the L2 again.
     const int to_come = (tiles - 1 - tile) / WARPS;
@@ -218,7 +213,6 @@ __device__ __forceinline__ void correct(
         write_row(own_y + h * N, p[c][h], q, row_scales[h], scale[c], more, left + c * BAND);
       }
     }
-    read_tile(tile + WARPS);
   }
 }
 """
