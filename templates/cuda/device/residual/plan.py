@@ -204,16 +204,19 @@ class ResidualPlan:
         """Whether a block of the correction holds residuals of a."""
         return self.knobs.bands or panel_of(self.knobs.panel_rows, self.k, target).held
 
-    def correction(self, target: Target) -> Correction | BandCorrection:
-        """How y is put together where sides may take part by lists."""
+    def correction(self, target: Target, last_first: bool) -> Correction | BandCorrection:
+        """How y is put together where sides may take part by lists.
+
+        last_first: whether the last rows of the product were the last that the L2 saw of it.
+        """
         work, knobs = self.workload, self.knobs
         if knobs.bands:
             return BandCorrection(
                 work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts,
-                knobs.pieces_ahead,
+                knobs.pieces_ahead, last_first,
             )  # fmt: skip
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
             work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,
-            knobs.column_parts,
+            knobs.column_parts, last_first,
         )  # fmt: skip

@@ -232,7 +232,10 @@ def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
         kernel = plan.combination.kernel([*reads, *work.outputs], target)
         found.add(kernel, reads, work.outputs)
         return
-    correction = plan.correction(target)
+    # A pass over the product ends with its first rows.
+    passed = any(stage.writes[0] == plan.weighted_sums.found.arrays[0].name
+                 for stage in found.stages)  # fmt: skip
+    correction = plan.correction(target, not passed)
     of_a = plan.rows("a_residual") if plan.holds_panel(target) else plan.a_turned
     reads += [plan.b_turned, of_a, *plan.sides.lists, WHOLE]
     found.add(correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

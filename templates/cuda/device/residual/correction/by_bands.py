@@ -99,12 +99,12 @@ __device__ __forceinline__ void correct(
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* bands_of_a, const void* entries_of_b, const int* bands_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int top = block % PANELS * ROWS, part = block / PANELS;
+  const int top = panel_of(block) * ROWS, part = block / PANELS;
   const int lane = thread % 32, warp = thread / 32, begin = part * WIDTH;
   const int tiles = (min(N, begin + WIDTH) - begin + COLUMNS - 1) / COLUMNS;
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1), back = block / AHEAD % 2;
   int2 own = make_int2(0, 0);
-  if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + block % PANELS);
+  if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + panel_of(block));
   const unsigned char* const steps =
       static_cast<const unsigned char*>(entries_of_a) + (size_t)own.x * STEP_BYTES;
   const unsigned char* const mine = shared + PANEL_BYTES + warp * WARP_BYTES;
@@ -224,7 +224,8 @@ class BandCorrection:
 
     k: values of a row of residuals of a, filled up; length: without that; most: the largest
     integer; bias: whether it has one; parts: blocks side by side that have the same rows; pieces:
-    whether what a's entries gather is brought to the L2 before they do.
+    whether what a's entries gather is brought to the L2 before they do; last_first: whether the
+    last panels come first.
     """
 
     m: int
@@ -235,6 +236,7 @@ class BandCorrection:
     bias: bool
     parts: int
     pieces: bool
+    last_first: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None; a's residuals in rows."""
@@ -250,6 +252,7 @@ class BandCorrection:
             "PANEL_BYTES": BAND * self.k, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % COLUMNS == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * together, "PIECES_AHEAD": self.pieces,
+            "LAST_FIRST": self.last_first,
         }  # fmt: skip
         source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + HOLD_PANEL + BAND_STEPS + _SOURCE
         functions = DeviceNamespace("correct_bands", source, {}, sizes)

@@ -62,7 +62,7 @@ __device__ __forceinline__ void correct(
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* rows_of_a, const void* entries_of_b, const int* columns_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int top = block % PANELS * ROWS, part = block / PANELS;
+  const int top = panel_of(block) * ROWS, part = block / PANELS;
   const int lane = thread % 32, warp = thread / 32, end = min(N, (part + 1) * WIDTH);
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
   const unsigned char* residuals = static_cast<const unsigned char*>(residual_a) + top;
@@ -152,7 +152,8 @@ class Correction:
 
     k: values of a row, of residuals; most: the largest integer; bias: whether it has one; words: of
     four values of a row of a's residuals; pitch_a: bytes of a row of these where they have k as
-    rows; panel: what a block takes; parts: blocks side by side that have the same rows.
+    rows; panel: what a block takes; parts: blocks side by side that have the same rows; last_first:
+    whether the last panels come first.
     """
 
     m: int
@@ -164,6 +165,7 @@ class Correction:
     pitch_a: int
     panel: Panel
     parts: int
+    last_first: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None.
@@ -179,7 +181,7 @@ class Correction:
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
-            "AHEAD": target.units * panel.together,
+            "AHEAD": target.units * panel.together, "LAST_FIRST": self.last_first,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 

@@ -52,9 +52,13 @@ __device__ __forceinline__ void hold_panel(
       if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
   }
 }
+// The panel of a block: the last ones come first where the L2 still holds their sums.
+__device__ __forceinline__ int panel_of(int block) {
+  return LAST_FIRST ? PANELS - 1 - block % PANELS : block % PANELS;
+}
 // What the block that will follow this one holds, on its way to the L2.
 __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
-  const int top = block % PANELS * ROWS;
+  const int top = panel_of(block) * ROWS;
   for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
     const size_t word = (size_t)top * WORDS_OF_ROW + at;
     if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
@@ -62,4 +66,5 @@ __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int bl
 }
 """
 """hold_panel(...), in which the ROWS of a k lie together, and prefetch_panel(...) of a later block.
-For a namespace with `TURN_WORDS` and the constants ROWS, WARPS, PANELS, M and WORDS_OF_ROW."""
+For a namespace with `TURN_WORDS` and the constants ROWS, WARPS, PANELS, M, WORDS_OF_ROW and
+LAST_FIRST: whether blocks take panels from the last one to the first."""
