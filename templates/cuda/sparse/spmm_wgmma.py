@@ -137,6 +137,14 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """A block that turns back takes one tile after another."""
         return config.persistent or not config.turns_back
 
+    def clusters_turn_whole_stages(config: LongConfig) -> bool:
+        """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
+
+        ptxas serialises the products of others: "non wgmma instructions defining input registers".
+        """
+        single = config.tiles == 1 and config.rows == 32
+        return config.cluster == 1 or config.whole_stages or single
+
     constraints = (
         blocks_take_tiles,
         tiles_follow,
@@ -146,6 +154,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         clusters_share_vectors,
         warps_copy_together,
         nibbles_have_pairs,
+        clusters_turn_whole_stages,
     )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 

@@ -9,7 +9,7 @@ from typing import Any
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.cuda.device.residual.correction.by_bands import band_shape
 from autoq.templates.cuda.device.residual.correction.panel import Panel, panel_of
-from autoq.templates.cuda.device.residual.quantise_panels import panels_of
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import panels_of
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target

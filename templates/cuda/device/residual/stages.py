@@ -13,7 +13,7 @@ from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.nibbles import nibbles_kernel, nibbles_of
 from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
-from autoq.templates.cuda.device.residual.quantise_panels import TAKEN, panels_kernel
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import TAKEN, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
 from autoq.templates.cuda.device.residual.turn import turn_kernel
 from autoq.templates.program import Initially, Program, Stage, Workspace

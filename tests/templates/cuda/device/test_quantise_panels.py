@@ -7,8 +7,8 @@ import pytest
 from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise_panels import (
+from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import (
     TAKEN,
     Panels,
     panels_kernel,

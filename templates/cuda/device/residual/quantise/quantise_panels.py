@@ -16,9 +16,9 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.held_panels import HELD_PANELS, shared_bytes
-from autoq.templates.cuda.device.residual.quantisation import QUANTISATION
-from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise.held_panels import HELD_PANELS, shared_bytes
+from autoq.templates.cuda.device.residual.quantise.quantisation import QUANTISATION
+from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT
