@@ -171,8 +171,9 @@ def _measure(
         }
         jobs = {
             workload: _missing(
-                workload, plan, names[workload], journals[workload],
-                earlier_space(output, workload),
+                workload, plan, names[workload],
+                _known(workload, journals[workload], earlier_space(output, workload), templates),
+                None if options.exhaustive or places is not None else options.samples,
             )
             for workload, plan in plans.items()
         }  # fmt: skip
@@ -198,25 +199,45 @@ def _measure(
     return Recorded(measured, tuple(written), interrupted)
 
 
+def _known(
+    workload: Workload,
+    journal: Journal,
+    earlier: RecordedWorkload | None,
+    templates: Mapping[str, Template],
+) -> set[str]:
+    """What has a record in the record file or an earlier space, of templates as they are now."""
+    found = {
+        record.identity
+        for record in journal.existing.records
+        if _current(templates, record.template, record.template_version)
+    }
+    if earlier is not None:
+        found |= {
+            identity(key(workload), t.template, t.version, t.config, earlier.device)
+            for t in earlier.trials
+            if _current(templates, t.template, t.version)
+        }
+    return found
+
+
+def _current(templates: Mapping[str, Template], name: str, version: int) -> bool:
+    return name in templates and templates[name].version == version
+
+
 def _missing(
     workload: Workload,
     plan: Sequence[Planned],
     names: Sequence[str],
-    journal: Journal,
-    earlier: RecordedWorkload | None,
+    known: set[str],
+    samples: int | None,
 ) -> list[Job]:
-    """What of a plan has no record yet, in the record file or an earlier space of the device."""
-    known = {record.identity for record in journal.existing.records}
-    if earlier is not None:
-        known |= {
-            identity(key(workload), t.template, t.version, t.config, earlier.device)
-            for t in earlier.trials
-        }
-    return [
+    """What of a plan has no record yet, as much of it as makes up the wanted samples."""
+    found = [
         Job(workload, one.candidate.template, one.candidate.config)
         for one, name in zip(plan, names, strict=True)
         if name not in known
     ]
+    return found if samples is None else found[: max(0, samples - len(known))]
 
 
 def _identity(

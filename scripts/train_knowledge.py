@@ -3,7 +3,7 @@
     python scripts/train_knowledge.py tuning_logs/spaces -o tuning_logs/h200/knowledge.json
 
 The model begins every search. `--decides` names the preferred templates of those workloads whose
-untuned choice it makes as well: families for which `scripts/bench/bench_predicted.py` shows that
+untuned choice it makes as well: families for which `bench/searching/bench_predicted.py` shows that
 its choice is at least as fast as the untuned default. All others keep their estimates.
 """
 

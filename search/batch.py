@@ -119,7 +119,8 @@ class _Choices:
         if kinds <= {int} or kinds <= {float, int} or kinds <= {bool}:
             self._numbers = np.array(values)
         self._objects = all(is_dataclass(value) for value in values)
-        self._attributes: dict[str, _Choices] = {}
+        self._attributes: dict[str, _Choices | None] = {}
+        self.kind = kinds.pop() if len(kinds) == 1 else None
 
     def of(self, positions: np.ndarray) -> Any:
         """What stands for the values at positions [lanes]: lanes, objects, or one value."""
@@ -137,6 +138,10 @@ class _Choices:
         labels = np.empty(len(self.values), np.int64)
         known: list[Any] = []
         used = np.flatnonzero(np.bincount(positions)).tolist()
+        kind = type(self.values[used[0]])
+        if kind in (int, bool) and all(type(self.values[i]) is kind for i in used):
+            numbers = [value if type(value) is kind else kind() for value in self.values]
+            return Lanes(np.array(numbers)[positions])
         # Kinds are told apart first: numbers among them have lanes.
         apart = len({type(self.values[i]) for i in used}) > 1
         for i in used:
@@ -149,9 +154,14 @@ class _Choices:
             return self.values[positions[0]]
         raise Diverged(labels[positions])
 
-    def attribute(self, name: str) -> _Choices:
+    def attribute(self, name: str) -> _Choices | None:
+        """The attributes of all values; None where one has none."""
         if name not in self._attributes:
-            self._attributes[name] = _Choices([getattr(value, name) for value in self.values])
+            try:
+                found = _Choices([getattr(value, name) for value in self.values])
+            except _REFUSALS:
+                found = None
+            self._attributes[name] = found
         return self._attributes[name]
 
 
@@ -165,14 +175,14 @@ class _Objects:
 
     def __getattr__(self, name: str) -> Any:
         choices, positions = self.__dict__["_held"]
-        method = getattr(self.__class__, name, None)
+        method = getattr(choices.kind or self.__class__, name, None)
         if isinstance(method, FunctionType):
             return MethodType(method, self)
+        if (attributes := choices.attribute(name)) is not None:
+            return attributes.of(positions)
+        # Some values of the knob have not what those have that are chosen here.
         chosen = np.bincount(positions, minlength=len(choices.values)) > 0
         used = np.flatnonzero(chosen)
-        if all(hasattr(choices.values[i], name) for i in used) and len(used) == len(choices.values):
-            return choices.attribute(name).of(positions)
-        # Some values of the knob may not have what those that are chosen here have.
         back = (np.cumsum(chosen) - 1)[positions]
         return _Choices([getattr(choices.values[i], name) for i in used]).of(back)
 
@@ -182,6 +192,8 @@ class _Objects:
         def __class__(self) -> type[Any]:
             """isinstance asks this: a rule that tells kinds of values apart splits the batch."""
             choices, positions = self.__dict__["_held"]
+            if choices.kind is not None:
+                return choices.kind
             kinds = [type(choices.values[i]) for i in range(len(choices.values))]
             places = np.array([kinds.index(kind) for kind in kinds])[positions]
             if (places == places[0]).all():

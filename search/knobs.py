@@ -74,8 +74,12 @@ class Knobs:
         """For each knob the positions in its value list: int64 [n] for codes [n]."""
         found = []
         for dim in reversed(self.dims.tolist()):
-            codes, position = np.divmod(codes, dim)
-            found.append(position)
+            if dim == 1:
+                found.append(np.zeros_like(codes))
+                continue
+            rest = codes // dim  # by one number, which numpy divides by faster than divmod does
+            found.append(codes - rest * dim)
+            codes = rest
         return found[::-1]
 
     def codes(self, indices: np.ndarray) -> np.ndarray:

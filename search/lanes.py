@@ -3,15 +3,16 @@
 A `Lanes` has one number for each configuration of a batch and computes as a number does. Where a
 function asks a question that has one answer, such as `if` or `max`, and the lanes have several, it
 is left by `Diverged`, and `Batched` runs it again on each part of the batch that agrees. What it
-returns is what it would have returned for each configuration by itself. `most`, `least`, `choose`
-and `looked_up` are for functions that ask often: they take lanes and numbers alike and split none.
+returns is what it would have returned for each configuration by itself. `most`, `least`, `choose`,
+`looked_up` and `of_each` are for functions that ask often: they take lanes and numbers alike and
+split none.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -196,6 +197,16 @@ def looked_up(table: Mapping[Any, float], key: Any, otherwise: float) -> Any:
     for one, value in table.items():
         found[key.values == one] = value
     return Lanes(found)
+
+
+def of_each(function: Callable[..., Sequence[float]], *arguments: Any) -> Sequence[Any]:
+    """Numbers that a function returns, which is asked once for each distinct choice of lanes."""
+    if not any(type(one) is Lanes for one in arguments):
+        return function(*arguments)
+    rows = np.stack(np.broadcast_arrays(*(_number(_plain(one)) for one in arguments)))
+    choices, back = np.unique(rows, axis=1, return_inverse=True)
+    found = np.array([function(*choice) for choice in choices.T.tolist()])
+    return [Lanes(column[back.ravel()]) for column in found.T]
 
 
 def log2(value: Any) -> Any:

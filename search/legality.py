@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from autoq.search.knobs import Knobs
+from autoq.search.partial_choices import PartialChoices, allowed
 from autoq.search.rule_table import RuleTable
 
 # Largest product of knob values that is walked from end to end: a few seconds of one core.
@@ -37,6 +38,7 @@ class Legality:
         self._knobs = knobs
         self._tables = [RuleTable(rule, config_type, knobs) for rule in rules]
         self._all: np.ndarray | None = None
+        self._partial: PartialChoices | None = None
 
     def mask(self, codes: np.ndarray) -> np.ndarray:
         """Which of codes [n] are legal: bool [n]."""
@@ -45,15 +47,7 @@ class Legality:
                 return np.zeros(len(codes), dtype=bool)
             at = np.minimum(np.searchsorted(self._all, codes), len(self._all) - 1)
             return np.asarray(self._all[at] == codes)
-        columns = self._knobs.positions(codes)
-        rows = np.arange(len(codes))
-        for table in self._tables:
-            if not len(rows):
-                break
-            rows = rows[table.mask(columns, rows)]
-        found = np.zeros(len(codes), dtype=bool)
-        found[rows] = True
-        return found
+        return allowed(self._knobs, self._tables, codes)
 
     def enumerate(self) -> Iterator[int]:
         """All legal codes in ascending order, judged as they are asked for."""
@@ -71,6 +65,11 @@ class Legality:
         if self._all is None:
             self._all = np.fromiter(self.enumerate(), dtype=np.int64)
         return self._all
+
+    def _choices(self) -> PartialChoices:
+        if self._partial is None:
+            self._partial = PartialChoices(self._knobs, self._tables)
+        return self._partial
 
     def sample(self, rng: np.random.Generator, n: int, exclude: Set[int]) -> np.ndarray:
         """At most n distinct legal codes outside exclude, uniformly; int64 in random order.
@@ -91,9 +90,8 @@ class Legality:
                 share = legal / drawn if legal else 1 / 8
                 chunk = max(_LEAST_TOGETHER, int((n - len(found)) / share))
                 chunk = min(chunk, _MOST_TOGETHER, draws)
-                codes = rng.integers(0, size, chunk)
+                codes = self._choices().draw(rng, chunk)
                 draws -= chunk
-                codes = codes[self.mask(codes)]
                 drawn, legal = drawn + chunk, legal + len(codes)
                 for code in codes.tolist():
                     if code not in exclude and len(found) < n:

@@ -45,6 +45,11 @@ class RuleTable:
         """Configurations that the rule was asked about one by one so far."""
         return self._batched.alone
 
+    @property
+    def reads(self) -> set[int]:
+        """Positions of the knobs that the rule has read so far."""
+        return set(self._read)
+
     def mask(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
         """Whether the rule holds for some rows [n]: bool [n].
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import ModelError
-from autoq.graph.ir import Fusion, Layer, Node
+from autoq.graph.ir import Fusion, Layer, Node, Siblings
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
-from autoq.knowledge.choice import predicted, usable
+from autoq.knowledge.choice import predicted, usable, worthwhile
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.database import Database
 from autoq.records.lookup import Choice, lookup
@@ -69,9 +69,9 @@ class TemplateSelection:
 
 @dataclass(frozen=True)
 class FusionSelection:
-    """A kernel for a fusion, before it is compiled."""
+    """A kernel for a fusion or for siblings, before it is compiled."""
 
-    node: Fusion
+    node: Fusion | Siblings
     target: Target
 
     source: ClassVar[str] = FIXED
@@ -110,7 +110,7 @@ def select(
     models: as in `choose`.
     """
     target = host.target
-    if isinstance(node, Fusion):
+    if isinstance(node, Fusion | Siblings):
         return FusionSelection(node, target)
     if not isinstance(node, Layer):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")
@@ -175,9 +175,9 @@ def choose(
     tunable = [template for template in matches if template.tunable]
     model = usable(models, target.arch, host.device)
     preferred = matches[0]
+    default = preferred.default(workload, target)
     if model is not None and preferred.tunable and model.decides(preferred.name, preferred.version):
         found = predicted(model, workload, tunable, target)
-        if found:
-            return Chosen(found[0].template, found[0].config, PREDICTED)
-    source = DEFAULT if tunable else FIXED
-    return Chosen(matches[0], matches[0].default(workload, target), source)
+        if fastest := worthwhile(found, preferred, default):
+            return Chosen(fastest.template, fastest.config, PREDICTED)
+    return Chosen(preferred, default, DEFAULT if tunable else FIXED)

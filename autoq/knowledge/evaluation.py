@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,10 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
-from autoq.knowledge.model import trained
+from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.records.lookup import template_versions
+from autoq.templates.base import Template
+from autoq.templates.registry import matching
 
 COUNTS = (1, 2, 4, 8, 16, 32)
 """Measurements after which the best so far is looked at."""
@@ -23,47 +27,90 @@ class LeftOut:
     shares: of the recorded best speed, float64 [seeds, counts], after so many measurements in the
     order of the predictions; random and estimated: the same of random order and of the templates'
     estimates alone (medians over the seeds, float64 [counts]).
+
+    family: name of the preferred template; default: time of its untuned default over the best that
+    was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
+    to be the fastest, and the logarithm of what that promises over the default, NaN without one.
     """
 
     lesson: Lesson
     shares: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
+    family: str
+    default: float | None
+    choices: np.ndarray
 
 
 def leave_one_out(
     lessons: Sequence[Lesson],
-    versions: Mapping[str, int],
+    templates: Mapping[str, Template],
     seeds: int,
     counts: Sequence[int] = COUNTS,
     notify: Callable[[str], None] = lambda text: None,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed."""
-    shapes: dict[str, list[Lesson]] = defaultdict(list)
+    versions = template_versions(templates.values())
+    shapes: dict[str, list[_Held]] = defaultdict(list)
     for one in lessons:
-        shapes[one.shape].append(one)
+        shapes[one.shape].append(_Held(one, templates))
     found = []
     for shape, held in shapes.items():
         rest = [one for one in lessons if one.shape != shape]
-        shares: list[list[np.ndarray]] = [[] for _ in held]
         for seed in range(seeds):
             model = trained(rest, "", "", versions, "", seed)
-            for own, one in zip(shares, held, strict=True):
-                order = np.argsort(model.predict(one.matrix(model.columns)), kind="stable")
-                own.append(_shares(one, order, counts))
-        for own, one in zip(shares, held, strict=True):
-            rng = np.random.default_rng(0)
-            draws = [
-                _shares(one, rng.permutation(len(one.seconds)), counts)
-                for _ in range(max(seeds, 32))
-            ]
-            estimates = one.matrix(Columns(["seconds_estimate"]))[:, 0]
-            order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
-            found.append(
-                LeftOut(one, np.array(own), np.median(draws, axis=0), _shares(one, order, counts))
-            )
-            notify(f"{one.workload}: {np.median(own, axis=0).round(3).tolist()}")
+            for one in held:
+                one.rank(model, counts)
+        for one in held:
+            left = one.left_out(counts)
+            found.append(left)
+            notify(f"{left.lesson.workload}: {np.median(left.shares, axis=0).round(3).tolist()}")
     return found
+
+
+class _Held:
+    """A lesson that is held out, and what models that have not seen its shape make of it."""
+
+    def __init__(self, lesson: Lesson, templates: Mapping[str, Template]) -> None:
+        self._lesson = lesson
+        fitting = matching(lesson.workload, lesson.target, list(templates.values()))
+        preferred = next(template for template in fitting if template.tunable)
+        self._family = preferred.name
+        default = preferred.name, preferred.default(lesson.workload, lesson.target)
+        trials = zip(lesson.templates, lesson.configs, strict=True)
+        self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
+        self._shares: list[np.ndarray] = []
+        self._choices: list[tuple[float, float]] = []
+
+    def rank(self, model: KnowledgeModel, counts: Sequence[int]) -> None:
+        """Take in a model's order."""
+        slowness = model.predict(self._lesson.matrix(model.columns))
+        order = np.argsort(slowness, kind="stable")
+        self._shares.append(_shares(self._lesson, order, counts))
+        promised = math.nan
+        if self._default is not None:
+            promised = float(slowness[self._default] - slowness[order[0]])
+        self._choices.append((self._over_best(int(order[0])), promised))
+
+    def _over_best(self, trial: int) -> float:
+        return float(self._lesson.seconds[trial] / self._lesson.seconds.min())
+
+    def left_out(self, counts: Sequence[int]) -> LeftOut:
+        """What the models came to, beside random order and estimates."""
+        lesson = self._lesson
+        rng = np.random.default_rng(0)
+        draws = [
+            _shares(lesson, rng.permutation(len(lesson.seconds)), counts)
+            for _ in range(max(len(self._shares), 32))
+        ]
+        estimates = lesson.matrix(Columns(["seconds_estimate"]))[:, 0]
+        order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
+        return LeftOut(
+            lesson, np.array(self._shares), np.median(draws, axis=0),
+            _shares(lesson, order, counts), self._family,
+            None if self._default is None else self._over_best(self._default),
+            np.array(self._choices),
+        )  # fmt: skip
 
 
 def _shares(lesson: Lesson, order: np.ndarray, counts: Sequence[int]) -> np.ndarray:

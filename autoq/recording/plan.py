@@ -23,6 +23,7 @@ DRAWN = (DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR)
 # of some hundred draws, and two one knob away from a default or from one of those two: a sample of
 # the whole space, of where searches go, and of what lies beside that.
 _ROUND = (UNIFORM, ESTIMATED, UNIFORM, NEIGHBOUR) * 2
+# Uniform draws are made as many at once, since rules judge many configurations as fast as one.
 _POOL = 128
 # Draws for one neighbour that is new.
 _TRIES = 16
@@ -75,6 +76,7 @@ class _Draws:
         self._seen: set[int] = set()
         self._good: list[int] = []
         self._pool: list[int] = []
+        self._drawn: list[int] = []
 
     def all(self) -> Iterator[Planned]:
         """Every legal configuration, the default first."""
@@ -92,7 +94,7 @@ class _Draws:
             for drawn in _ROUND:
                 found = self._draw(drawn)
                 if found is None:
-                    drawn, found = UNIFORM, self._uniform(1)
+                    drawn, found = UNIFORM, self._uniform()
                     if found is None:
                         return
                 yield self._taken(found, drawn)
@@ -105,12 +107,16 @@ class _Draws:
 
     def _draw(self, drawn: str) -> int | None:
         if drawn == UNIFORM:
-            return self._uniform(1)
+            return self._uniform()
         return self._estimated() if drawn == ESTIMATED else self._neighbour()
 
-    def _uniform(self, n: int) -> int | None:
-        codes = self._space.sample_codes(self._rng, n, self._seen)
-        return int(codes[0]) if len(codes) else None
+    def _uniform(self) -> int | None:
+        """The next of a pool of uniform draws that nothing else has taken meanwhile."""
+        self._drawn = [code for code in self._drawn if code not in self._seen]
+        if not self._drawn:
+            codes = self._space.sample_codes(self._rng, _POOL, self._seen)
+            self._drawn = codes.tolist()
+        return self._drawn.pop(0) if self._drawn else None
 
     def _estimated(self) -> int | None:
         """The least estimate of a pool of draws, of which each pool gives two."""

@@ -11,7 +11,7 @@ import pytest
 from autoq.compilation.selection import DEFAULT, PREDICTED, choose
 from autoq.devices import Host, resolve
 from autoq.errors import RecordError
-from autoq.knowledge.choice import predicted, usable
+from autoq.knowledge.choice import LEAST_PROMISE, Prediction, predicted, usable, worthwhile
 from autoq.knowledge.evaluation import leave_one_out
 from autoq.knowledge.features import workload_features
 from autoq.knowledge.lessons import lesson
@@ -115,7 +115,24 @@ def test_other_shapes_carry_over(spaces, templates):
     """Stages of a network that the model has not seen: eight measurements, seeded."""
     lessons = lessons_of(gathered(spaces), templates)
     assert len({one.shape for one in lessons}) > 1
-    for left in leave_one_out(lessons, {n: t.version for n, t in templates.items()}, seeds=1):
+    for left in leave_one_out(lessons, templates, seeds=1):
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9
+        # The first of the order is what a model takes, whose speed is the first share.
+        assert left.choices[0, 0] == pytest.approx(1 / left.shares[0][0])
+        # A searched space need not hold the default, of which a model cannot promise anything then.
+        assert (left.default is None) == np.isnan(left.choices[0, 1])
+
+
+def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, templates):
+    target = resolve("cuda:sm_90a").target
+    matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
+    default = matches[0].default(workload, target)
+    found = [
+        Prediction(matches[0], None, 0.10), Prediction(matches[0], default, 0.11 + LEAST_PROMISE),
+    ]  # fmt: skip
+    assert worthwhile(found, matches[0], default) is found[0]
+    found[1] = Prediction(matches[0], default, 0.09 + LEAST_PROMISE)
+    assert worthwhile(found, matches[0], default) is None
+    assert worthwhile(found[:1], matches[0], default) is None

@@ -31,6 +31,12 @@ def shipped():
     return model
 
 
+@pytest.fixture
+def any_promise(monkeypatch):
+    """A model decides however little its choice promises."""
+    monkeypatch.setattr("autoq.knowledge.choice.LEAST_PROMISE", 0.0)
+
+
 def _host(target: str, device: str | None) -> Host:
     return Host(resolve(target).target, device)
 
@@ -59,7 +65,9 @@ def test_devices_of_the_chip_share_the_model(shipped, device, known):
     "target, device",
     [("cpu", "some processor"), ("cuda:sm_80", "NVIDIA A100"), ("cuda:sm_90a", "NVIDIA A100")],
 )
-def test_devices_without_records_keep_their_estimates(shipped, templates, target, device):
+def test_devices_without_records_keep_their_estimates(
+    any_promise, shipped, templates, target, device
+):
     """Even of a model that decides everything, whose choice would be taken elsewhere."""
     about = dataclasses.replace(shipped.about, decides=None)
     eager = type(shipped)(shipped._booster, about)
@@ -72,7 +80,9 @@ def test_devices_without_records_keep_their_estimates(shipped, templates, target
     assert known.source == PREDICTED
 
 
-def test_families_that_a_model_does_not_decide_keep_their_estimates(shipped, templates):
+def test_families_that_a_model_does_not_decide_keep_their_estimates(
+    any_promise, shipped, templates
+):
     host, listed = _host("cuda:sm_90a", "NVIDIA H200"), list(templates.values())
     preferred = matching(LAYER, host.target, listed)[0]
     for decides, source in (((), DEFAULT), ((preferred.name,), PREDICTED)):

@@ -7,6 +7,6 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _SCRIPTS = _HERE.parents[1] / "scripts"
-_PARTS = ("ablation", "bench", "cases", "models", "storm")
+_PARTS = ("ablation", "bench", "bench/searching", "cases", "models", "storm")
 _FOLDERS = (_SCRIPTS, *(_SCRIPTS / name for name in _PARTS))
 sys.path[:0] = [str(folder) for folder in (_HERE, *_FOLDERS)]

@@ -9,7 +9,7 @@ import pytest
 
 from autoq.search.batch import Batched
 from autoq.search.knobs import Knobs
-from autoq.search.lanes import Lanes, choose, least, looked_up, most
+from autoq.search.lanes import Lanes, choose, least, looked_up, most, of_each
 from autoq.search.rule_table import RuleTable
 from autoq.search.traced import Reads
 
@@ -103,3 +103,44 @@ def test_reads_are_those_of_every_configuration():
     function = Batched(lambda c: c.tile if c.wide else c.parts is None, Config, KNOBS)
     function.over(KNOBS.positions(codes), codes, reads)
     assert reads == {0, 1, 4}
+
+
+def test_of_each_asks_once_for_each_distinct_choice():
+    asked = []
+
+    def function(first, second):
+        asked.append((first, second))
+        return first + second, first * second
+
+    assert of_each(function, 2, 3) == (5, 6)
+    asked.clear()
+    sums, products = of_each(function, Lanes(np.array([1, 4, 1, 4])), 3)
+    assert (sums.values.tolist(), products.values.tolist()) == ([4, 7, 4, 7], [3, 12, 3, 12])
+    assert asked == [(1, 3), (4, 3)]
+    truths = Lanes(np.array([True, False, True, True]))
+    (sums, _) = of_each(function, Lanes(np.array([1, 4, 1, 4])), truths)
+    assert sums.values.tolist() == [2, 4, 2, 5]
+
+
+def test_numbers_beside_none_are_lanes_of_their_own():
+    """A knob that may be absent splits a batch by that alone."""
+
+    @dataclass(frozen=True)
+    class Shared:
+        blocks: int | None
+        size: int
+
+    runs = []
+
+    def work(one):
+        runs.append(one)
+        return one.size if one.blocks is None else one.size * one.blocks
+
+    knobs = Knobs({"blocks": (None, 1, 2, 3, 4), "size": (10, 20)})
+    codes = np.arange(200) % knobs.size
+    batched = Batched(work, Shared, knobs)
+    found = np.empty(200)
+    for part, value in batched.over(knobs.positions(codes), np.arange(200)):
+        found[part] = value.values if type(value) is Lanes else value
+    assert found.tolist() == [work(Shared(*knobs.at(int(code)))) for code in codes]
+    assert batched.alone == 0 and len(runs) - 200 == 3

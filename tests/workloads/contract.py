@@ -80,6 +80,7 @@ FLOAT_PRODUCTS = [
     BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
+    Attention(1, 2, 40, 70, 24, *["float32"] * 4, mask_axes="n"),
 ]  # fmt: skip
 TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SINGLE = Sparsity("ew", 1, 48, Structure(192, 4, 12), Structure(160, 24, 40))

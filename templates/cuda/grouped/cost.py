@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from autoq.search.lanes import choose, least, most
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.grouped.tiling import (
     UNIT,
@@ -49,16 +50,15 @@ def estimated_seconds(tiling: GroupedTiling, target: Target) -> float:
     conv, config = tiling.workload, tiling.config
     resident = config.blocks_per_unit or residence(tiling, target)
     tiles = tiling.tiles * tiling.slabs
-    here = min(resident, ceil_div(tiles, target.units))
+    here = least(resident, ceil_div(tiles, target.units))
     busy = _together(*_tile_clocks(tiling).values())
-    alone = max(busy, _tile_instructions(tiling) / (tiling.threads / 32) / _WARP_ISSUES)
+    alone = most(busy, _tile_instructions(tiling) / (tiling.threads / 32) / _WARP_ISSUES)
     alone += _BARRIER_CLOCKS
-    if config.stages == 1:
-        alone += _ARRIVAL_CLOCKS * _piece_share(tiling)
+    alone += choose(config.stages == 1, _ARRIVAL_CLOCKS * _piece_share(tiling), 0.0)
     turns = ceil_div(tiles, target.units * here)
     if config.blocks_per_unit:
         turns = ceil_div(tiling.tiles, tiling.runs(target.units))
-    clocks = _START_CLOCKS + turns * max(here * busy, alone)
+    clocks = _START_CLOCKS + turns * most(here * busy, alone)
     starts = here * (1 if config.blocks_per_unit else turns)
     clocks += starts * _START_INSTRUCTIONS * tiling.threads / 32 / _ISSUES_A_CLOCK
     return _together(conv.bytes / target.memory_rate, clocks / _FITTED_CLOCK)
@@ -71,7 +71,7 @@ def _together(*times: float) -> float:
 
 def residence(tiling: GroupedTiling, target: Target) -> int:
     """Blocks that share a multiprocessor."""
-    return max(1, min(
+    return most(1, least(
         # A block can have all of a multiprocessor's shared memory but what is reserved for it.
         target.unit_smem_bytes // (tiling.smem_bytes + target.reserved_smem_bytes),
         target.schedulers * tiling.scheduler_warps(target) // (tiling.threads // 32),
@@ -130,9 +130,8 @@ def _fragment_rows(tiling: GroupedTiling) -> float:
 def _piece_share(tiling: GroupedTiling) -> float:
     """Bytes that a tile's accesses move, to the bytes of its pixels."""
     channels = tiling.config.channels
-    if channels == tiling.workload.c:
-        return 1.0
-    return ceil_div(channels, _PIECE_BYTES) * _PIECE_BYTES / channels
+    moved = ceil_div(channels, _PIECE_BYTES) * _PIECE_BYTES / channels
+    return choose(channels == tiling.workload.c, 1.0, moved)
 
 
 def features(tiling: GroupedTiling, target: Target) -> Mapping[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.search.lanes import least, most
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
@@ -152,7 +153,7 @@ class GroupedTiling:
         """Blocks that share the tiles of a slab, on a device of so many multiprocessors."""
         if self.config.blocks_per_unit is None:
             return self.tiles
-        return min(self.tiles, max(1, units * self.config.blocks_per_unit // self.slabs))
+        return least(self.tiles, most(1, units * self.config.blocks_per_unit // self.slabs))
 
     @property
     def outputs(self) -> int:

@@ -55,10 +55,11 @@ def box_constraints(
 
     def fragments_coincide(config: MmaSyncConfig) -> bool:
         """Fragments are held in registers only where two taps of a warp share one."""
-        schedule = tiling_of(config).fragments
-        if schedule is None or config.duplicates != "register":
+        counts = tiling_of(config).fragment_counts
+        if counts is None or config.duplicates != "register":
             return True
-        return schedule.loaded < len(schedule.turns) * config.warp_fragments
+        _, loaded, used = counts
+        return loaded < used
 
     return [
         box_is_for_known_duplicates,

@@ -79,10 +79,12 @@ def registers(tiling: MmaSyncTiling, target: Target) -> int:
 def _fragment_registers(tiling: MmaSyncTiling) -> int:
     """Registers of pixels and weights that multiply, and of those that are read ahead."""
     config = tiling.config
-    if tiling.fragments is None:
+    counts = tiling.fragment_counts
+    if counts is None:
         fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
         return fragments * least(config.CHUNK, 2)
-    return 2 * tiling.fragments.pairs + 2 * config.WARP_COL_TILES * 2
+    pairs, _, _ = counts
+    return 2 * pairs + 2 * config.WARP_COL_TILES * 2
 
 
 def features(tiling: MmaSyncTiling, target: Target) -> Mapping[str, float]:
@@ -113,10 +115,11 @@ def features(tiling: MmaSyncTiling, target: Target) -> Mapping[str, float]:
 
 def read_again(tiling: MmaSyncTiling) -> float:
     """Share of a warp's pixel fragments that are read from shared memory, not held."""
-    schedule = tiling.fragments
-    if schedule is None:
+    counts = tiling.fragment_counts
+    if counts is None:
         return 1.0
-    return schedule.loaded / (len(schedule.turns) * tiling.config.warp_fragments)
+    _, loaded, used = counts
+    return loaded / used
 
 
 def _waves(tiling: MmaSyncTiling, target: Target) -> int:

@@ -6,7 +6,7 @@ import functools
 import math
 from dataclasses import dataclass
 
-from autoq.search.lanes import least, most
+from autoq.search.lanes import least, most, of_each
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
 from autoq.templates.cuda.mma_sync.config import (
@@ -70,6 +70,24 @@ class MmaSyncTiling:
         warp = PixelBox(self.conv, config.warp_fragments, config.box_columns, config.images)
         reuse = config.duplicates == "register"
         return fragment_schedule(warp, config.warp_fragments, config.CHUNK, reuse)
+
+    @functools.cached_property
+    def fragment_counts(self) -> tuple[int, int, int] | None:
+        """Of `fragments`: register pairs, fragments read and fragments used; None without a box."""
+        config = self.config
+        if config.duplicates == "none":
+            return None
+        reuse = config.duplicates == "register"
+
+        def counted(fragments: int, columns: int, images: int, chunk: int) -> tuple[int, int, int]:
+            warp = PixelBox(self.conv, fragments, columns, bool(images))
+            found = fragment_schedule(warp, fragments, chunk, reuse)
+            return found.pairs, found.loaded, len(found.turns) * fragments
+
+        pairs, loaded, used = of_each(
+            counted, config.warp_fragments, config.box_columns, config.images, config.CHUNK
+        )
+        return pairs, loaded, used
 
     @property
     def taps(self) -> int:

@@ -3,24 +3,27 @@
 For each workload a model is trained on the recorded spaces of all other shapes, whatever their
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
-Random order (the median of draws) and the templates' own estimates stand beside it. It needs no
-device.
+Random order (the median of draws) and the templates' own estimates stand beside it. The first of
+that order stands beside the untuned default, too: `predicted` is the time of what the model takes
+first of all that was recorded, `promising` that of what `compile` would take of the two. It needs
+no device.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import defaultdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from autoq.knowledge.choice import LEAST_PROMISE
 from autoq.knowledge.evaluation import COUNTS, LeftOut, leave_one_out
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
-from autoq.records.lookup import template_versions
 from autoq.replaying.loading import shipped_spaces
 
 _REACHES = {8: 0.97, 32: 0.99}
@@ -43,9 +46,39 @@ def row(found: LeftOut) -> dict[str, Any]:
         "median": np.median(found.shares, axis=0).round(4).tolist(),
         "least": found.shares.min(axis=0).round(4).tolist(),
         "seeds_that_reach": reached,
+        "family": found.family,
+        "default_over_best": None if found.default is None else round(found.default, 4),
+        "predicted_over_best": found.choices[:, 0].round(4).tolist(),
+        "promised": [
+            None if np.isnan(one) else round(float(np.exp(one)), 4) for one in found.choices[:, 1]
+        ],
         "random": found.random.round(4).tolist(),
         "estimated": found.estimated.round(4).tolist(),
     }
+
+
+def untuned(found: list[LeftOut]) -> dict[str, Any]:
+    """Of each family whose defaults were recorded, times over the best: mean and worst."""
+    families: dict[str, list[LeftOut]] = defaultdict(list)
+    for one in found:
+        if one.default is not None:
+            families[one.family].append(one)
+            families["all"].append(one)
+    return {name: _untuned_row(families[name]) for name in sorted(families)}
+
+
+def _untuned_row(found: list[LeftOut]) -> dict[str, Any]:
+    default = np.array([[one.default] * len(one.choices) for one in found])
+    predicted = np.array([one.choices[:, 0] for one in found])
+    enough = np.array([one.choices[:, 1] for one in found]) >= LEAST_PROMISE
+    ways = {
+        "default": default, "predicted": predicted,
+        "promising": np.where(enough, predicted, default),
+    }  # fmt: skip
+    row: dict[str, Any] = {"spaces": len(found)}
+    for way, times in ways.items():
+        row[way] = {"mean": round(float(times.mean()), 4), "worst": round(float(times.max()), 4)}
+    return row
 
 
 def result(found: list[LeftOut], seeds: int) -> dict[str, Any]:
@@ -66,6 +99,7 @@ def result(found: list[LeftOut], seeds: int) -> dict[str, Any]:
         "tenth_percentile": np.quantile(medians, 0.1, axis=0).round(4).tolist(),
         "random_median": np.median([one["random"] for one in rows], axis=0).round(4).tolist(),
         "estimated_median": np.median([one["estimated"] for one in rows], axis=0).round(4).tolist(),
+        "untuned": untuned(found),
         "cases": rows,
     }
 
@@ -80,7 +114,7 @@ def main() -> None:
     paths = shipped_spaces() if options.spaces is None else sorted(options.spaces.rglob("*.xz"))
     lessons = lessons_of(gathered(paths), templates)
     found = leave_one_out(
-        lessons, template_versions(templates.values()), options.seeds,
+        lessons, templates, options.seeds,
         notify=lambda text: print(text, flush=True),
     )  # fmt: skip
     data = result(found, options.seeds)

@@ -1,7 +1,8 @@
 """How long rules, features and steps of a search take on one core, without a device.
 
-For every template of the recorded workloads: seconds of this process to find 5,000 legal
-configurations and to encode them, given for 20,000; and for some workloads the median of a search's
+For every template of the recorded workloads: seconds of this process to find 20,000 legal
+configurations in a new space and to encode them, or as many as there are, given for 20,000; and
+seconds for the first 128, as what a new space costs. For some workloads the median of a search's
 questions for eight configurations each, over all templates, from the third on.
 """
 
@@ -26,24 +27,31 @@ from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
-_CODES = 5000
+_CODES, _FIRST = 20_000, 128
 _STEPS = 10
 _STEPPED = ("n8-3x3-28x28x128-128-7f", "n8-3x3-7x7x512-512-6e", "gemm-3456", "256-g32")
 
 
 def template_row(template: Any, workload: Workload, target: Target) -> dict[str, Any]:
     """Seconds for 20,000 legal codes of a template's space."""
+    template.space(workload, target).sample_codes(np.random.default_rng(0), _FIRST)  # warms up
+    space = template.space(workload, target)
+    start = time.process_time()
+    space.sample_codes(np.random.default_rng(0), _FIRST)
+    first = time.process_time() - start
     space = template.space(workload, target)
     start = time.process_time()
     codes = space.sample_codes(np.random.default_rng(0), _CODES)
     sampled = time.process_time()
     space.encode_codes(codes)
     encoded = time.process_time()
-    scale = 20_000 / len(codes)
+    scale = _CODES / len(codes)
     return {
         "template": template.name,
         "workload": str(workload),
         "size": space.size,
+        "codes": len(codes),
+        "first_seconds": round(first, 3),
         "sample_seconds": round((sampled - start) * scale, 3),
         "encode_seconds": round((encoded - sampled) * scale, 3),
     }

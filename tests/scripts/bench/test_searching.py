@@ -1,0 +1,226 @@
+"""Benchmarks of searches, of models of records and of compiling, in miniature and without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from types import SimpleNamespace
+
+import bench_compiling
+import bench_knowing_search
+import bench_knowledge
+import bench_predicted
+import bench_search_step
+import numpy as np
+import pytest
+from bench_predicted import Choices
+from with_nvcc import needs_nvcc
+
+from autoq.devices import resolve
+from autoq.knowledge.lessons import shape_of
+from autoq.knowledge.training import gathered, lessons_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.recorded_space import read_space
+from autoq.replaying.loading import shipped_spaces
+from autoq.search.union import Candidate
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.registry import matching
+from autoq.templates.workload_key import to_dict
+
+# Two depthwise layers of 24 recorded configurations, and another batch of the first.
+FIRST, SECOND = "7x7x960-960-g960", "14x14x576-576-g576"
+SMALL = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype="int8",
+               epilogue=Epilogue("int8"))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def templates():
+    return load_registry(REGISTRY)
+
+
+@pytest.fixture(scope="module")
+def paths():
+    return [next(p for p in shipped_spaces() if name in p.name) for name in (FIRST, SECOND)]
+
+
+@pytest.fixture(scope="module")
+def lessons(paths, templates):
+    return lessons_of(gathered(paths), templates)
+
+
+@needs_nvcc
+def test_compiling_is_taken_apart(monkeypatch, tmp_path, in_this_process):
+    layer = Conv2d(1, 14, 14, 32, 32, 3, 3, padding=(1,) * 4, groups=32, in_dtype="uint8",
+                   epilogue=Epilogue("uint8"))  # fmt: skip
+    output = tmp_path / "compiling.json"
+    arguments = [json.dumps(to_dict(layer)), "-o", str(output), "--samples", "3", "--jobs", "1"]
+    monkeypatch.setattr(sys, "argv", ["bench_compiling.py", *arguments])
+    bench_compiling.main()
+    data = json.loads(output.read_text())
+    (row,) = data["templates"]
+    # The first of a template is left out: it is the one for which modules are imported.
+    assert (row["template"], row["candidates"]) == ("conv2d_grouped", 2)
+    stages = ("lower", "generate", "nvcc, its own code")
+    assert all(row[name] > 0 for name in stages)
+    assert row["wall"] > row["nvcc, its own code"] / 2
+    assert row["wall of cicc"] > 0 and row["wall of ptxas"] > 0
+    assert (data["rate"]["candidates"], data["rate"]["failed"]) == (3, 0)
+    assert data["rate"]["per_second"] == pytest.approx(3 / data["rate"]["seconds"], rel=0.05)
+
+
+def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, lessons, capsys):
+    taught = []
+    train = bench_knowing_search.trained
+
+    def trained(rest, *others):
+        taught.append({lesson.shape for lesson in rest})
+        return train(rest, *others)
+
+    monkeypatch.setattr(bench_knowing_search, "trained", trained)
+    options = argparse.Namespace(least=20, strategies="random", seeds=3, trials=16)
+    found = bench_knowing_search.compared(paths, lessons, options)
+    shapes = [shape_of(read_space(path).workload) for path in paths]
+    assert taught == [{shapes[1]}, {shapes[0]}]
+    for one in found:
+        assert [row.strategy for row in one.rows] == [bench_knowing_search.KNOWING, "random"]
+        assert all(row.curves.shape == (3, 16) for row in one.rows)
+        assert all((np.diff(row.curves, axis=1) >= 0).all() for row in one.rows)
+    assert bench_knowing_search.KNOWING in capsys.readouterr().out
+    options.least = 25
+    assert bench_knowing_search.compared(paths, lessons, options) == []
+
+
+def test_a_prior_is_remembered_in_any_order():
+    asked = []
+
+    def prior(codes):
+        asked.append(codes.tolist())
+        return codes / 10
+
+    space = SimpleNamespace(enumerate=lambda: iter((30, 10, 20)), code=lambda config: config)
+    known = bench_knowing_search.remembered(prior, SimpleNamespace(space=space))
+    assert known(np.array([20, 30])).tolist() == [2.0, 3.0]
+    assert known(np.array([10])).tolist() == [1.0]
+    assert asked == [[10, 20, 30]]
+
+
+def test_a_search_step_is_timed(templates, paths):
+    target = resolve("cuda:sm_90a").target
+    workload = read_space(paths[0]).workload
+    fitting = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
+    row = bench_search_step.template_row(fitting[0], workload, target)
+    space = fitting[0].space(workload, target)
+    assert row["size"] == space.size
+    assert row["codes"] == min(20_000, sum(1 for _ in space.enumerate()))
+    assert row["sample_seconds"] > 0 and row["encode_seconds"] > 0
+    step = bench_search_step.step_row(fitting, workload, target)
+    assert 0 < step["step_seconds"] <= step["longest_seconds"]
+
+
+def records_of(paths, tmp_path):
+    """A record file with the fastest trial of each space."""
+    from autoq.records.record import Record
+
+    lines = []
+    for path in paths:
+        space = read_space(path)
+        best = min((t for t in space.trials if t.seconds), key=lambda t: t.seconds)
+        lines.append(
+            Record(space.workload, best.template, best.version, best.config, space.device,
+                   space.last, seconds=best.seconds, repeats=3)
+        )  # fmt: skip
+    source = tmp_path / "network.jsonl"
+    source.write_text("".join(f"{line.to_line()}\n" for line in lines))
+    return source
+
+
+def test_choices_leave_shapes_out_and_are_read_again(paths, templates, tmp_path, capsys):
+    source, output = records_of(paths, tmp_path), tmp_path / "choices.json"
+    options = argparse.Namespace(source=source, part="N8", spaces=paths, output=output)
+    with pytest.raises(Exception, match="nothing to learn"):
+        bench_predicted.choose(options)  # without both shapes there is no lesson left
+    other = next(p for p in shipped_spaces() if "28x28x192-192-g192" in p.name)
+    options.spaces = [*paths, other]
+    bench_predicted.choose(options)
+    target = resolve("cuda:sm_90a").target
+    name, found = bench_predicted.read_choices(output, templates, target)
+    assert name == "network.jsonl"
+    assert [one.workload for one in found] == [read_space(path).workload for path in paths]
+    for one, path in zip(found, paths, strict=True):
+        assert set(one.ways) == set(bench_predicted.WAYS)
+        best = min((t for t in read_space(path).trials if t.seconds), key=lambda t: t.seconds)
+        space = templates[best.template].space(one.workload, target)
+        assert one.ways["record"] == Candidate(best.template, space.from_dict(best.config))
+        assert all(value >= 1 for value in one.promised.values())
+
+
+def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_this_process):
+    target = resolve("cpu").target
+    template = next(t for t in matching(SMALL, target, list(templates.values())) if t.tunable)
+    default = template.default(SMALL, target)
+    other = next(c for c in template.space(SMALL, target).enumerate() if c != default)
+    ways = {
+        "record": Candidate(template.name, other), "default": Candidate(template.name, default),
+        "shape_left_out": Candidate(template.name, other),
+    }  # fmt: skip
+    source, output = tmp_path / "choices.json", tmp_path / "result.json"
+    row = Choices(SMALL, template.name, ways, {"shape_left_out": 1.1}).to_json()
+    source.write_text(json.dumps({"records": "network.jsonl", "choices": [row]}))
+    options = argparse.Namespace(
+        source=source, output=output, target="cpu", jobs=1, commit="some commit"
+    )
+    bench_predicted.measure(options)
+    data = json.loads(output.read_text())
+    (case,) = data["cases"]
+    assert (data["records"], data["commit"]) == ("network.jsonl", "some commit")
+    # One kernel stands for both ways, so that it is timed once.
+    assert case["record_us"] == case["shape_left_out_us"] > 0
+    assert case["default_us"] > 0 and case["network_left_out_us"] is None
+    assert case["shape_left_out_promised"] == 1.1
+
+
+def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
+    rows = [
+        {"family": "a", "record_us": 10.0, "default_us": 11.0, "shape_left_out_us": 10.0,
+         "network_left_out_us": None},
+        {"family": "b", "record_us": 10.0, "default_us": 12.0, "shape_left_out_us": 14.0,
+         "network_left_out_us": 20.0, "shape_left_out_promised": 1.2,
+         "network_left_out_promised": 1.01},
+    ]  # fmt: skip
+    found = bench_predicted.summary(rows)
+    assert found["all"]["default"]["mean"] == 1.15
+    assert found["all"]["shape_left_out"] == {
+        "cases": 2, "mean": 1.2, "median": 1.2, "worst": 1.4, "predicted": 2
+    }  # fmt: skip
+    assert found["all"]["network_left_out"]["mean"] == 1.55
+    # Of the first row no promise is noted, and the second's choice promises 1% only.
+    assert found["all"]["shape_left_out, promising"]["mean"] == 1.25
+    assert found["all"]["network_left_out, promising"] == {
+        "cases": 2, "mean": 1.15, "median": 1.15, "worst": 1.2, "predicted": 0
+    }  # fmt: skip
+    assert found["all"]["default"]["predicted"] == 0
+    assert found["a"]["network_left_out"] == {
+        "cases": 1, "mean": 1.1, "median": 1.1, "worst": 1.1, "predicted": 0
+    }  # fmt: skip
+
+
+def test_defaults_stand_beside_first_predictions(lessons, templates):
+    found = bench_knowledge.leave_one_out(lessons, templates, 2)
+    data = bench_knowledge.result(found, 2)
+    assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
+    assert set(data["untuned"]) == {"all", "conv2d_grouped"}
+    defaults = [row["default_over_best"] for row in data["cases"]]
+    firsts = [one for row in data["cases"] for one in row["predicted_over_best"]]
+    found_row = data["untuned"]["all"]
+    assert found_row["spaces"] == 2
+    assert found_row["default"]["mean"] == pytest.approx(np.mean(defaults), abs=1e-4)
+    assert found_row["predicted"]["worst"] == max(firsts)
+    assert all(one >= 1 for row in data["cases"] for one in row["promised"])
+    kept = [
+        row["default_over_best"] if promise < 1.06 else first
+        for row in data["cases"]
+        for first, promise in zip(row["predicted_over_best"], row["promised"], strict=True)
+    ]
+    assert found_row["promising"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
