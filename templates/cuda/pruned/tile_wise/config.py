@@ -90,10 +90,13 @@ class TileWiseTiling(TileOutputs):
 
     @property
     def width(self) -> int:
-        """Columns of an instruction: those of the widest tile, and some that are 0."""
+        """Columns of an instruction: those of the widest tile, and some that are 0.
+
+        Of tiles that no instruction has room for it is the widest one; a rule refuses them.
+        """
         widest = min(self.granularity, self.view.n)
         known = FLOATING_N if self.view.floating else INTEGER_N
-        return next(n for n in known if n >= widest)
+        return next((n for n in known if n >= widest), known[-1])
 
     @property
     def stage_rows(self) -> int:

@@ -10,11 +10,13 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
+from autoq.templates.base import Template
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
 from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
+from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE as TILE_WISE_TEMPLATE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
@@ -243,6 +245,14 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> 
 def test_blocks_take_several_pieces_of_work(workload: Gemm, config: PickedConfig) -> None:
     """One of the sides has no tile in some of them."""
     assert_right_emulated(TEMPLATE, workload, config, replace(TARGET, units=2))
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, TILE_WISE_TEMPLATE], ids=lambda t: t.name)
+def test_spaces_of_the_widest_tiles_can_be_sampled(template: Template) -> None:
+    """Tiles that cannot be joined are refused, whichever rule is asked first."""
+    workload = replace(BYTES, n=600, sparsity=Sparsity("tw", 256, 600, Structure(512, 192, 320)))
+    drawn = template.space(workload, TARGET).sample(np.random.default_rng(1), 40)
+    assert len(drawn) == 40 and {config.joined for config in drawn} == {1}
 
 
 @pytest.mark.parametrize("conv", [Conv2d, FloatConv2d])
