@@ -18,7 +18,7 @@ HELPING = 80
 """Registers of a helper."""
 _M = 64
 _PICKING = 24
-_WHOLE = 32
+_WHOLE = 40
 """Registers of a thread beside sums and fragments."""
 _AT_LAUNCH = 28
 """Registers that ptxas asks for at launch beside those of an instruction's sums."""
@@ -222,7 +222,8 @@ class PickedTiling(TileOutputs):
         """Whether a thread holds its sums, fragments of two steps and what addresses take."""
         picking = 24 * self.blocks_m + _PICKING
         needed = self.sums + (picking if self.config.picked else _WHOLE)
-        launch = self.width // 2 + _AT_LAUNCH <= self.budget.launch
+        least = HELPING if self.config.helped else 0
+        launch = max(least, self.width // 2 + _AT_LAUNCH) <= self.budget.launch
         return launch and needed <= self.budget.consumer
 
     def fits(self, target: Target) -> bool:

@@ -113,10 +113,9 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         return tiling_of(config).registers_fit
 
     def stages_hold_steps(config: PickedConfig) -> bool:
-        """A stage of weights reads two stages of x, or one where it is over all of k."""
+        """Those who pick have two steps in a stage of weights; others a part of a stage of x."""
         steps = tiling_of(config).steps_of_stage
-        near = config.depth <= 2 * steps if config.picked else steps % config.depth == 0
-        return near or config.bordered
+        return config.depth == 2 if config.picked else steps % config.depth == 0
 
     def rings_turn(config: PickedConfig) -> bool:
         """Those who pick hold two stages of weights while they wait for the next one."""

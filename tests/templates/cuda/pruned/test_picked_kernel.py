@@ -112,7 +112,7 @@ def test_banks_of_four_lanes_are_mostly_different() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        PickedConfig(128, 2, 1, 3, 4, 3),
+        PickedConfig(128, 2, 1, 3, 2, 3),
         PickedConfig(64, 1, 1, 3, 2, 3, joined=2),
         PickedConfig(64, 1, 1, 3, 2, 2, picked=False, columns=192),
         PickedConfig(64, 1, 1, 3, 2, 2, picked=False, columns=112),
@@ -153,21 +153,21 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (BYTES, PickedConfig(128, 2, 1, 3, 4, 3)),
+        (BYTES, PickedConfig(128, 2, 1, 3, 2, 3)),
         (FLOATS, PickedConfig(64, 1, 1, 3, 2, 3)),
         (replace(BYTES, m=200), PickedConfig(64, 3, 1, 4, 2, 3)),
         (replace(FLOATS, m=200, bias=True), PickedConfig(128, 2, 2, 3, 2, 3, cluster=2)),
-        (replace(BYTES, m=150), PickedConfig(192, 1, 3, 3, 4, 3, joined=2)),
+        (replace(BYTES, m=150), PickedConfig(192, 1, 3, 3, 2, 3, joined=2)),
         (
             replace(BYTES, m=300, in_dtype="uint8", weight_dtype="uint8",
                     epilogue=Epilogue("int32")),
             PickedConfig(128, 1, 2, 3, 2, 3, joined=2, cluster=1),
         ),
-        (replace(BYTES, epilogue=Epilogue("int8", table=True)), PickedConfig(64, 2, 1, 3, 4, 3)),
+        (replace(BYTES, epilogue=Epilogue("int8", table=True)), PickedConfig(64, 2, 1, 3, 2, 3)),
         (replace(BYTES, k=1040, m=70), PickedConfig(64, 2, 1, 3, 2, 3)),
-        (replace(BYTES, k=96), PickedConfig(64, 2, 1, 3, 4, 3)),
+        (replace(BYTES, k=96), PickedConfig(64, 2, 1, 3, 2, 3)),
         (replace(BYTES, sparsity=EMPTY), PickedConfig(64, 1, 1, 3, 2, 3)),
-        (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 4, 3)),
+        (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 2, 3)),
         (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, picked=False, columns=192)),
         (FLOATS, PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
@@ -198,9 +198,9 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (PIXELS, PickedConfig(64, 2, 1, 3, 2, 3)),
         (replace(PIXELS, r=1, s=1, padding=(0, 0, 0, 0), epilogue=Epilogue("int8", "int8")),
          PickedConfig(64, 2, 1, 3, 2, 3)),
-        (replace(PIXELS, stride=(2, 2), c=96, in_dtype="uint8"), PickedConfig(64, 2, 1, 3, 4, 3)),
+        (replace(PIXELS, stride=(2, 2), c=96, in_dtype="uint8"), PickedConfig(64, 2, 1, 3, 2, 3)),
         (replace(PIXELS, dilation=(2, 1), padding=(0, 2, 0, 1), c=160),
-         PickedConfig(64, 1, 1, 4, 4, 3)),
+         PickedConfig(64, 1, 1, 4, 2, 3)),
         (
             FloatConv2d(2, 7, 9, 48, 100, 3, 3, padding=(1, 1, 1, 1), bias=True, residual=True,
                         sparsity=PIXELS.sparsity),
@@ -209,7 +209,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (PIXELS, PickedConfig(64, 2, 1, 2, 2, 3, bordered=True)),
         (
             replace(PIXELS, h=17, w=19, c=160, r=2, epilogue=Epilogue("int8", "int8")),
-            PickedConfig(128, 1, 1, 2, 4, 3, bordered=True),
+            PickedConfig(128, 1, 1, 2, 2, 3, bordered=True),
         ),
         (
             FloatConv2d(2, 18, 20, 16, 100, 3, 2, padding=(1, 1, 1, 1), sparsity=PIXELS.sparsity),
