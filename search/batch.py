@@ -90,6 +90,19 @@ class Batched:
         return [(part[i : i + 1], self._function(config)) for i, config in enumerate(configs)]
 
 
+def values_over(space: Any, codes: np.ndarray, function: Callable[[Any], Any]) -> np.ndarray:
+    """A number that a plain function of one configuration has for each code [n] of a space.
+
+    float64 [n]; truth values are 0 and 1.
+    """
+    knobs = Knobs(space.knobs)
+    found = np.empty(len(codes))
+    batched = Batched(function, space.config_type, knobs)
+    for part, value in batched.over(knobs.positions(codes), np.arange(len(codes))):
+        found[part] = value.values if type(value) is Lanes else value
+    return found
+
+
 def _split(part: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
     order = np.argsort(labels, kind="stable")
     ends = np.flatnonzero(np.diff(labels[order])) + 1

@@ -1,13 +1,19 @@
-"""Layers of networks other than ResNet-50, whose spaces a model of records learns from.
+"""Layers of networks other than ResNet-50, for spaces that a model of records can learn from.
 
-None has the shape of a layer of `resnet50_cases.py` or `grouped_cases.py`, so that these networks
-are strange to the model: what it predicts of them says what it knows of shapes nobody recorded.
+    python scripts/cases/network_layers.py > layers.json
+    autoq record layers.json --samples 30 -o SPACES
+
+None has the shape of a layer of `resnet50_cases.py` or `grouped_cases.py`, so that a model of these
+spaces alone shows on those networks what it knows of shapes that nobody recorded.
 """
 
 from __future__ import annotations
 
+import json
+
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.workload_key import to_dict
 
 # Height and width, channels in and out, stride: of VGG-16, GoogLeNet, DenseNet-121, ResNet-18,
 # YOLO and Inception-v3.
@@ -45,3 +51,12 @@ def convolutions() -> list[Conv2d]:
 
 
 CASES = convolutions()
+
+
+def main() -> None:
+    """Print the layers as `autoq record` takes them."""
+    print(json.dumps([to_dict(case) for case in CASES]))
+
+
+if __name__ == "__main__":
+    main()

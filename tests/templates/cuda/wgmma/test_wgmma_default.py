@@ -1,0 +1,69 @@
+"""The untuned configuration is the least estimate of what is tried, one configuration at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.templates.cuda.device.launch.input_once import default_input_once
+from autoq.templates.cuda.wgmma import default as chosen
+from autoq.templates.cuda.wgmma.cost import untuned_seconds
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.target import parse_target
+
+TARGET = parse_target("cuda:sm_90a")
+CASES = {
+    "gemm_wgmma": Gemm(1024, 512, 768, epilogue=Epilogue("int8")),
+    "conv2d_im2col": Conv2d(8, 28, 28, 128, 256, 3, 3, (2, 2), (1,) * 4, in_dtype="uint8",
+                            epilogue=Epilogue("uint8", residual_dtype="uint8")),
+    "conv2d_tap": Conv2d(1, 14, 14, 64, 96, 3, 3, padding=(1,) * 4, in_dtype="uint8",
+                         epilogue=Epilogue("uint8")),
+}  # fmt: skip
+
+
+def one_at_a_time(problem, space, default):
+    """The same choice by asking about every candidate alone."""
+    tried = {name: space.knobs[name] for name in space.knobs if name in chosen._TRIED}
+    tried["block_n"] = [n for n in tried["block_n"] if n not in chosen._SEARCHED_WIDTHS]
+    best = None
+    depths = [n for n in sorted(space.knobs["stages"], reverse=True) if n <= chosen._MOST_STAGES]
+    for values in itertools.product(*tried.values()):
+        for stages in depths:
+            one = dataclasses.replace(
+                default, **dict(zip(tried, values, strict=True)), stages=stages, input_once=False
+            )
+            ahead = space.knobs["residual_ahead"][0] and one.block_n % 64 == 0
+            one = dataclasses.replace(
+                one, residual_ahead=ahead, most_channels=space.knobs["most_channels"][0]
+            )
+            if not one.bounds_channels:
+                one = dataclasses.replace(one, most_channels=chosen.MOST_CHANNELS)
+            if chosen._is_small(one) and space.legal(one):
+                if not one.weights_stay or chosen._staying_pays(problem, one):
+                    key = untuned_seconds(problem, one), one.block_m * one.block_n
+                    if best is None or key < best[0]:
+                        best = key, one
+                break
+    return dataclasses.replace(best[1], input_once=default_input_once(problem.workload))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_default_is_the_least_estimate_of_single_candidates(monkeypatch, name):
+    template, workload = load_registry(REGISTRY)[name], CASES[name]
+    problems = []
+    candidates = chosen._candidates
+
+    def kept(problem, space):
+        problems.append(problem)
+        return candidates(problem, space)
+
+    monkeypatch.setattr(chosen, "_candidates", kept)
+    default = template.default(workload, TARGET)
+    space = template.space(workload, TARGET)
+    assert space.legal(default)
+    assert one_at_a_time(problems[0], space, default) == default
