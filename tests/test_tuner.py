@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from trial_records import trials_of
+from without_processes import without_processes
 
 from autoq.errors import EnvironmentFault, InputError, TargetError
 from autoq.records import read_records
@@ -125,6 +126,7 @@ def test_a_cache_that_others_may_write_is_refused_before_anything_is_written(tmp
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_fault_of_the_machine_ends_the_run_with_all_trials_kept(tmp_path):
     path = tmp_path / "log.jsonl"
     with pytest.raises(EnvironmentFault, match="No space left"):
@@ -189,7 +191,8 @@ def _gone(pids):
     return False
 
 
-def test_kill_9_loses_at_most_the_batch_under_way_and_resume_goes_on(tmp_path):
+def test_kill_9_loses_at_most_the_batch_under_way_and_a_polite_end_nothing(tmp_path):
+    """A run that goes on gets SIGTERM (`test_cli_process`: SIGINT), and a third does the rest."""
     path = tmp_path / "log.jsonl"
     process = _start(path)
     _wait_for_records(path, 10)
@@ -198,34 +201,34 @@ def test_kill_9_loses_at_most_the_batch_under_way_and_resume_goes_on(tmp_path):
     process.wait(10)
     assert children and _gone(children), "processes of a killed tuner run on"
     survived = read_records(path).records
-    assert 10 <= len(survived) < 32
+    assert 10 <= len(survived) < 28
     # As if the kill had come in the middle of a write.
     with path.open("a") as file:
         file.write(survived[0].to_line()[:77])
     resumed = _start(path)
-    output, _ = resumed.communicate(timeout=100)
+    _wait_for_records(path, len(survived) + 2)
+    children = _descendants(resumed.pid)
+    resumed.send_signal(signal.SIGTERM)
+    output, _ = resumed.communicate(timeout=20)
     assert resumed.returncode == 0
-    assert f"32 trials, {len(survived)} of them in the output already" in output
+    assert "interrupted after" in output
+    assert f"{len(survived)} of them in the output already" in output
+    assert children and _gone(children)
+    kept = read_records(path)
+    assert not kept.rejected and not kept.torn
+    assert len(survived) + 2 <= len(kept.records) < 32
+    works = [ModelWorkload(dataclasses.replace(FAKE, k=32 * (i + 1)), 1) for i in range(4)]
+    with without_processes():
+        tune(
+            works, trials=32, output=path, target="cpu", tuner="random", seed=1,
+            registry="fake_templates:SLOW", trials_per_task=8, jobs=1,
+        )  # fmt: skip
     records = read_records(path)
     assert not records.rejected and not records.torn
-    assert records.records[: len(survived)] == survived
+    assert records.records[: len(kept.records)] == kept.records
+    assert kept.records[: len(survived)] == survived
     trials = trials_of(path)
     assert len(trials) == 32 == len({record.identity for record in trials})
-
-
-def test_a_polite_end_stops_cleanly_with_a_summary(tmp_path):
-    """SIGTERM; `test_cli_process` has a case of SIGINT."""
-    path = tmp_path / "log.jsonl"
-    process = _start(path)
-    _wait_for_records(path, 5)
-    children = _descendants(process.pid)
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=20)
-    assert process.returncode == 0
-    assert "interrupted after" in output
-    assert _gone(children)
-    records = read_records(path)
-    assert 5 <= len(records.records) < 32 and not records.torn
 
 
 def test_a_time_budget_ends_the_run(tmp_path):

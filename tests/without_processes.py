@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from autoq.errors import EnvironmentFault
 from autoq.process.child import ChildCrash, Entry
 
 
 class ChildHere:
-    """What stands for a `Child`: its requests and replies are pickled, its errors escape."""
+    """What stands for a `Child`: requests and replies are pickled, a fault of the machine is
+    told as one, and other errors escape."""
 
     def __init__(self, entry: Entry, environment: Mapping[str, str] | None = None) -> None:
         self._entry = entry
@@ -36,7 +38,11 @@ class ChildHere:
             raise ChildCrash("was not running", outside=True)
         self.start()
         assert self._handler is not None
-        return pickle.loads(pickle.dumps(self._handler(pickle.loads(pickle.dumps(request)))))
+        try:
+            reply = self._handler(pickle.loads(pickle.dumps(request)))
+        except OSError as error:
+            raise EnvironmentFault(str(error)) from error
+        return pickle.loads(pickle.dumps(reply))
 
     def kill(self) -> None:
         self._handler = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from autoq.compilation.selection import Selection
 from autoq.devices import Host
-from autoq.graph.ir import Fusion, Graph, Layer
+from autoq.graph.ir import Fusion, Graph, Layer, Siblings
 from autoq.graph.places import places_of_inputs
 from autoq.runtime.arena import Lifetime, plan_offsets
 from autoq.runtime.artifact import Artifact
@@ -138,7 +138,7 @@ def _call(
     ]
     operations: dict[str, int] = {}
     bytes = sum(slot.bytes for slot in (*slots, *outputs))
-    if not isinstance(node, Fusion):
+    if isinstance(node, Layer):
         operations, bytes = node.workload.operations_by_dtype, node.workload.bytes
     return Call(
         kernel=kernel,
@@ -146,7 +146,7 @@ def _call(
         outputs=tuple(outputs),
         workspaces=workspaces,
         layer=node.name,
-        workload=node.kind if isinstance(node, Fusion) else str(node.workload),
+        workload=str(node.workload) if isinstance(node, Layer) else node.kind,
         template=selection.template,
         source=selection.source,
         operations=sum(operations.values()),
@@ -155,8 +155,12 @@ def _call(
     )
 
 
-def _activations(node: Layer | Fusion) -> tuple[list[Array], list[Array]]:
+def _activations(node: Layer | Fusion | Siblings) -> tuple[list[Array], list[Array]]:
     """Shapes and dtypes of what a node reads and writes, in values."""
+    if isinstance(node, Siblings):
+        of_parts = [_activations(part) for part in node.parts]
+        given, results = ([one for part in of_parts for one in part[at]] for at in (0, 1))
+        return given, results
     if isinstance(node, Fusion):
         inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
         return inputs, [(node.output_shape, node.primitives[-1].dtype)]

@@ -11,7 +11,7 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import ModelError
-from autoq.graph.ir import Fusion, Layer, Node
+from autoq.graph.ir import Fusion, Layer, Node, Siblings
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.kernel import compile_kernel
 from autoq.kernel.kernel_store import KernelStore
@@ -69,9 +69,9 @@ class TemplateSelection:
 
 @dataclass(frozen=True)
 class FusionSelection:
-    """A kernel for a fusion, before it is compiled."""
+    """A kernel for a fusion or for siblings, before it is compiled."""
 
-    node: Fusion
+    node: Fusion | Siblings
     target: Target
 
     source: ClassVar[str] = FIXED
@@ -110,7 +110,7 @@ def select(
     models: as in `choose`.
     """
     target = host.target
-    if isinstance(node, Fusion):
+    if isinstance(node, Fusion | Siblings):
         return FusionSelection(node, target)
     if not isinstance(node, Layer):
         raise ModelError(f"node {node.name!r} ({node.op}) was not lowered to a kernel")

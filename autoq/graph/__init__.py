@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoq.graph.dump import dump
 from autoq.graph.evaluate import evaluate
-from autoq.graph.ir import Fusion, Graph, Layer, Node, Operation, Primitive, Tensor
+from autoq.graph.ir import Fusion, Graph, Layer, Node, Operation, Primitive, Siblings, Tensor
 from autoq.graph.optimise import optimise, workloads
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Node",
     "Operation",
     "Primitive",
+    "Siblings",
     "Tensor",
     "dump",
     "evaluate",

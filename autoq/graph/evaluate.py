@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.graph.ir import Fusion, Graph, Layer
+from autoq.graph.ir import Fusion, Graph, Layer, Siblings
 from autoq.graph.primitive_numpy import evaluate_fusion
 
 
@@ -30,8 +30,11 @@ def evaluate(
             if before_layer is not None:
                 before_layer(node, shaped)
             results = node.workload.reference(shaped, node.constants)
-        elif isinstance(node, Fusion):
-            results = (evaluate_fusion(node, inputs),)
+        elif isinstance(node, Fusion | Siblings):
+            results = tuple(
+                evaluate_fusion(part, [values[name] for name in part.inputs])
+                for part in (node.parts if isinstance(node, Siblings) else (node,))
+            )
         else:
             raise TypeError(f"{node.op}: evaluate takes an optimised graph")
         for name, result in zip(node.outputs, results, strict=True):

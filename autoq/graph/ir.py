@@ -7,9 +7,10 @@ in which they can run.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,65 @@ class Fusion:
         return (self.primitives, self.input_shapes, self.input_dtypes, constants, self.output_shape)
 
 
-Node = Operation | Layer | Fusion
+@dataclass(eq=False)
+class Siblings:
+    """Fusions of one key, of which none reads another's output: one kernel computes all of them.
+
+    Its inputs, constants and outputs are those of the first, then those of the next, and so on.
+    """
+
+    parts: tuple[Fusion, ...]
+
+    def reading(self, names: Sequence[str]) -> Siblings:
+        """The same over inputs of other names."""
+        given = iter(names)
+        return Siblings(tuple(
+            replace(part, inputs=tuple(itertools.islice(given, len(part.inputs))))
+            for part in self.parts
+        ))  # fmt: skip
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What each of them reads."""
+        return tuple(name for part in self.parts for name in part.inputs)
+
+    @property
+    def constants(self) -> tuple[np.ndarray, ...]:
+        """Those of each of them."""
+        return tuple(array for part in self.parts for array in part.constants)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All tensors that they write."""
+        return tuple(part.output for part in self.parts)
+
+    @property
+    def output_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes under which they write them."""
+        return tuple(part.output_shape for part in self.parts)
+
+    @property
+    def covers(self) -> tuple[str, ...]:
+        """The ONNX nodes that they stand for."""
+        return tuple(dict.fromkeys(name for part in self.parts for name in part.covers))
+
+    @property
+    def name(self) -> str:
+        """That of the first."""
+        return self.parts[0].name
+
+    @property
+    def kind(self) -> str:
+        """How many, and of what."""
+        return f"{len(self.parts)} of {self.parts[0].kind}"
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Hashable identity of the computation."""
+        return (len(self.parts), self.parts[0].key)
+
+
+Node = Operation | Layer | Fusion | Siblings
 
 
 @dataclass

@@ -15,6 +15,7 @@ from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.graph.lowering.merging.products import merge_products
 from autoq.graph.lowering.merging.rows import merge_rows
+from autoq.graph.lowering.merging.siblings import merge_siblings
 from autoq.graph.lowering.sparse_attention import attend_sparsely
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
@@ -139,6 +140,7 @@ def _optimised(
     merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
+    merge_siblings(lowered, target)
     return lowered
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from autoq.graph.ir import Fusion, Graph
+from collections.abc import Iterator
+
+from autoq.graph.ir import Fusion, Graph, Siblings
 
 _UNCHANGED = ("Cast", "Identity")
 
@@ -14,9 +16,7 @@ def places_of_inputs(graph: Graph) -> dict[str, int]:
     """
     sources = {name: name for name in graph.inputs}
     found: dict[str, int] = {}
-    for node in graph.nodes:
-        if not isinstance(node, Fusion):
-            continue
+    for node in _fusions(graph):
         first = len(node.inputs) + len(node.constants)
         origins: list[str | None] = [sources.get(name) for name in node.inputs]
         origins += [None] * len(node.constants)
@@ -33,3 +33,10 @@ def places_of_inputs(graph: Graph) -> dict[str, int]:
         if origins[-1] is not None:
             sources[node.output] = origins[-1]
     return found
+
+
+def _fusions(graph: Graph) -> Iterator[Fusion]:
+    """All of a graph, those that share a kernel one by one."""
+    for node in graph.nodes:
+        if isinstance(node, Fusion | Siblings):
+            yield from node.parts if isinstance(node, Siblings) else (node,)

@@ -14,15 +14,19 @@ from autoq.templates.epilogue import clamp_numbers
 
 
 def evaluate_fusion(node: Fusion, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The fusion's output `output_shape` for inputs of `input_shapes`."""
+    """The fusion's output `output_shape` for inputs of `input_shapes`.
+
+    What no number is the result of is infinite or NaN, without a warning, as it is of kernels.
+    """
     values: list[np.ndarray] = [
         array.reshape(shape) for array, shape in zip(inputs, node.input_shapes, strict=True)
     ]
     values += node.constants
-    for primitive in node.primitives:
-        arguments = [values[index] for index in primitive.arguments]
-        result = PRIMITIVES[primitive.op](primitive, *arguments)
-        values.append(np.asarray(result).astype(primitive.dtype))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for primitive in node.primitives:
+            arguments = [values[index] for index in primitive.arguments]
+            result = PRIMITIVES[primitive.op](primitive, *arguments)
+            values.append(np.asarray(result).astype(primitive.dtype))
     return np.ascontiguousarray(values[-1]).reshape(node.output_shape)
 
 

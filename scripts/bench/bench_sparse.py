@@ -50,7 +50,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--target", default="cuda", help="with --prepare an arch, cuda:sm_90a")
     parser.add_argument("--set", default="table", help=f"of {', '.join(SETS)}, commas between")
-    parser.add_argument("--cases", default="", help="parts of names, semicolons between")
+    parser.add_argument(
+        "--cases", default="", help="parts of names, semicolons between; $ ends a name"
+    )
     add_options(parser)
     parser.add_argument("--blocks", default="32,64,128", help="of cuSPARSE, besides the vectors'")
     parser.add_argument("--peers", default="", help=f"of {', '.join(PEERS)}")
@@ -74,7 +76,7 @@ def prepared(options: argparse.Namespace, target: Target, work: Path) -> list[Sp
     """The cases, all of whose files are in the folder."""
     parts = options.cases.split(";")
     of_sets = [case for name in options.set.split(",") for case in SETS[name]()]
-    cases = [case for case in of_sets if any(part in case.name for part in parts)]
+    cases = [case for case in of_sets if any(part in f"{case.name}$" for part in parts)]
     if not any(work.glob("*.case")):
         of_case = functools.partial(jobs_of, target=target, options=options)
         for line in prepare(cases, of_case, work, target, kernels_of(options, work), options.jobs):

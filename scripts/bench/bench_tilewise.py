@@ -1,12 +1,12 @@
 """Times products with pruned weights beside dense ones on this GPU, in one run.
 
 Each case runs with the untuned default of every template that knows its pattern, or with the knobs
-that `--knobs` names, and beside cuBLASLt's dense product and what else `pruned_products` has. Every
-output element is compared with the reference. Times are medians over replays of a CUDA graph, of
-the whole and of its first stage. `--prepare` compiles kernels, packs weights and computes
-references into `--cache`, which needs no GPU. Rows of cases that are measured replace those of the
-output file; each row has a date and a commit. `--networks` measures the layers of
-`pruned_networks.py` in place of 4096 cubed.
+that `--knobs` names, those of one template behind its name and a colon. Beside them are cuBLASLt's
+dense product and what else `pruned_products` has. Every output element is compared with the
+reference. Times are medians over replays of a CUDA graph, of the whole and of its first stage.
+`--prepare` compiles kernels, packs weights and computes references into `--cache`, which needs no
+GPU. Rows of cases that are measured replace those of the output file; each row has a date and a
+commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
     parser.add_argument("--networks", help="their layers instead: parts of names, comma-separated")
-    parser.add_argument("--knobs", action="append", default=[], help="name=value, spaces between")
+    parser.add_argument("--knobs", action="append", default=[], help="[template:] name=value ...")
     parser.add_argument("--peers", default=",".join(PEERS), help=", ".join(PEERS))
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--processes", type=int, default=None, help="that prepare")

@@ -22,7 +22,7 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
-_BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16")
+_BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16", "float32")
 _ORDERS = ("bhld", "blhd")
 _MASK_AXES = ("", "n", "mn", "bn", "bmn", "hn", "hmn", "bhn", "bhmn")
 # Of random workloads: the standard deviation of scores, and of their integers.
@@ -40,8 +40,8 @@ class Attention(Workload, operator="attention"):
     b(atch), h(eads), m (queries) and n (keys), which is one of them; "" without a mask. The mask is
     an input, or with `constant_mask` a constant. causal: query i sees keys 0 to i + keys - queries.
 
-    Floats: q, k and v are float16 or bfloat16, y is of that type or float32. Scores and their
-    softmax are float32.
+    Floats: q, k and v are float16, bfloat16 or float32, y is of that type or float32. Scores and
+    their softmax are float32.
 
     Bytes: q, k and v are int8 or uint8, y is of bytes or float32. Every step is float32, the sums
     of products and what is rounded to an integer of them are exact, and `rint` rounds half to even:
@@ -124,7 +124,7 @@ class Attention(Workload, operator="attention"):
 
     @property
     def floating(self) -> bool:
-        """Whether the activations are 16-bit floats."""
+        """Whether the activations are floats."""
         return self.q_dtype not in _BYTES
 
     @property
@@ -190,6 +190,8 @@ class Attention(Workload, operator="attention"):
         """
         if not self.floating:
             return Tolerance(steps=1, relative=4e-3, rows=True)
+        if self.q_dtype == "float32":
+            return Tolerance(relative=lost_share(max(self.keys, self.depth)), rows=True)
         unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[self.q_dtype]
         return Tolerance(relative=4 * unit + lost_share(self.keys), rows=True)
 

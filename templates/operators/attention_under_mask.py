@@ -43,7 +43,7 @@ def sparse_attention_of(
             Structure.of(kept.lengths, kept.pointers, kept.indices), dense.q_dtype,
             softmax_bits, qkv_bits, orders.pop(),
         )  # fmt: skip
-    except InputError:  # depths that only dense attention has
+    except InputError:  # depths and types that only dense attention has
         return None
     scale = np.asarray(constants["scalars"])[ATTENTION_SCALARS.index("scale")]
     return sparse, {

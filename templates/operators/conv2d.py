@@ -18,7 +18,8 @@ from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape
 from autoq.templates.operators.product import Product
 from autoq.templates.oracle.convolution_sums import ConvolutionSums, Tile
 from autoq.templates.oracle.threads import in_threads
-from autoq.templates.workload import Arrays, Constants
+from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,11 @@ class Conv2d(Product, operator="conv2d"):
     float32).
     in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
     bytes fill its blocks (n a multiple of 8, channels of 16).
+    sparsity: what is known to be zero of the weight as a matrix [k, r * s * c], of one group.
 
     Raises InputError for extents below 1, other dtypes, a filter larger than the padded image,
-    groups that do not divide c and k, and layouts that the arrays cannot have.
+    groups that do not divide c and k, layouts that the arrays cannot have, and a sparsity of
+    several groups.
     """
 
     n: int
@@ -54,6 +57,7 @@ class Conv2d(Product, operator="conv2d"):
     epilogue: Epilogue = field(default_factory=Epilogue)
     in_layout: str = NHWC
     out_layout: str = NHWC
+    sparsity: Sparsity | None = None
 
     has_layouts: ClassVar[bool] = True
 
@@ -64,6 +68,8 @@ class Conv2d(Product, operator="conv2d"):
             raise InputError(f"{self}: the padded image is smaller than the filter")
         if self.c % self.groups or self.k % self.groups:
             raise InputError(f"{self}: groups must divide c and k")
+        if self.sparsity is not None and self.groups > 1:
+            raise InputError(f"{self}: the sparsity is that of the weight of one group")
         if not {self.in_layout, self.out_layout} <= set(LAYOUTS):
             raise InputError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
         if self.in_layout == NHWCNC and not self.may_read_blocks:
@@ -99,8 +105,17 @@ class Conv2d(Product, operator="conv2d"):
 
     @property
     def operations(self) -> int:
-        """Multiplications plus additions, padding included."""
-        return 2 * self.n * self.p * self.q * self.k * self.r * self.s * (self.c // self.groups)
+        """Multiplications plus additions of what is not known to be zero, padding included."""
+        weights = self.k * self.r * self.s * (self.c // self.groups)
+        kept = self.sparsity.weights(weights) if self.sparsity else weights
+        return 2 * self.n * self.p * self.q * kept
+
+    def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
+        return None if self.groups > 1 else dataclasses.replace(self, sparsity=sparsity)
+
+    @property
+    def dense(self) -> Workload:
+        return dataclasses.replace(self, sparsity=None)
 
     @property
     def x_shape(self) -> tuple[int, ...]:
@@ -189,4 +204,4 @@ class Conv2d(Product, operator="conv2d"):
             text += f" {self.in_layout}>{self.out_layout}"
         elif self.in_layout != NHWC:
             text += f" {self.in_layout}"
-        return text
+        return text if self.sparsity is None else f"{text} {self.sparsity}"

@@ -14,6 +14,7 @@ from autoq.errors import InputError
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.oracle.random_arrays import random_inputs
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
@@ -31,10 +32,12 @@ class FloatConv2d(Workload, operator="float_conv2d"):
     y. in_dtype is that of x and weight, float16 or bfloat16; out_dtype, of y and of the residual,
     one of them or float32. Sums are float32.
 
+    sparsity: what is known to be zero of the weight as a matrix [k, r * s * c], of one group.
+
     The constants are `weight` and, with bias, `bias` float32 `[k]`.
 
-    Raises InputError for extents below 1, other dtypes, groups that do not divide the channels, and
-    a filter larger than the padded image.
+    Raises InputError for extents below 1, other dtypes, groups that do not divide the channels, a
+    sparsity of several groups, and a filter larger than the padded image.
     """
 
     n: int
@@ -54,6 +57,7 @@ class FloatConv2d(Workload, operator="float_conv2d"):
     residual: bool = False
     residual_first: bool = False
     groups: int = 1
+    sparsity: Sparsity | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,6 +70,8 @@ class FloatConv2d(Workload, operator="float_conv2d"):
             )
         if self.p <= 0 or self.q <= 0:
             raise InputError(f"{self}: the padded image is smaller than the filter")
+        if self.sparsity is not None and self.groups > 1:
+            raise InputError(f"{self}: the sparsity is that of the weight of one group")
         _ = self.product  # which refuses the rest
 
     @property
@@ -124,8 +130,26 @@ class FloatConv2d(Workload, operator="float_conv2d"):
 
     @property
     def operations(self) -> int:
-        """Multiplications plus additions, padding included."""
-        return self.product.operations
+        """Multiplications plus additions of what is not known to be zero, padding included."""
+        return dataclasses.replace(self.product, sparsity=self.sparsity).operations
+
+    def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
+        return None if self.groups > 1 else dataclasses.replace(self, sparsity=sparsity)
+
+    @property
+    def dense(self) -> Workload:
+        return dataclasses.replace(self, sparsity=None)
+
+    def check_constants(self, constants: Constants) -> None:
+        super().check_constants(constants)
+        if self.sparsity is not None:
+            self.sparsity.check(np.asarray(constants["weight"]).reshape(self.k, -1), str(self))
+
+    def key_fields(self) -> dict[str, Any]:
+        fields = super().key_fields()
+        if self.sparsity is None:  # keys of dense convolutions stay as they are
+            fields.pop("sparsity", None)
+        return fields
 
     @property
     def bytes(self) -> int:
@@ -179,6 +203,8 @@ class FloatConv2d(Workload, operator="float_conv2d"):
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
         shape = (self.k, math.prod(self.weight_shape[1:]))
         (weight,) = random_inputs(rng, (TensorSpec("weight", shape, self.in_dtype),))
+        if self.sparsity is not None:
+            weight = self.sparsity.pruned(rng, weight)
         weight = (weight.astype(np.float32) / math.sqrt(shape[1])).astype(weight.dtype)
         constants: dict[str, Any] = {"weight": weight.reshape(self.constants[0].shape)}
         if self.bias:
@@ -193,4 +219,4 @@ class FloatConv2d(Workload, operator="float_conv2d"):
             text += f" d{self.dilation[0]}"
         if self.groups > 1:
             text += f" g{self.groups}"
-        return text
+        return text if self.sparsity is None else f"{text} {self.sparsity}"

@@ -126,7 +126,8 @@ class Product(Workload):
     def check_constants(self, constants: Constants) -> None:
         super().check_constants(constants)
         if self.sparsity is not None:
-            self.sparsity.check(np.asarray(constants["weight"]), str(self))
+            weight = np.asarray(constants["weight"])
+            self.sparsity.check(weight.reshape(len(weight), -1), str(self))
 
     def key_fields(self) -> dict[str, Any]:
         fields = super().key_fields()
@@ -166,7 +167,8 @@ class Product(Workload):
         images = random_inputs(rng, (x,))
         weight = random_array(rng, self.weight_shape, self.weight_dtype)
         if self.sparsity is not None:
-            weight = self.sparsity.pruned(rng, weight)
+            flat = weight.reshape(len(weight), -1)
+            weight = self.sparsity.pruned(rng, flat).reshape(weight.shape)
         residual = tuple(spec for spec in others if spec.name == "residual")
         activations = images + random_inputs(rng, residual)
         if epilogue.row_scale:

@@ -60,9 +60,10 @@ def attention_of_bytes(
 
 
 def _softmax(work: Attention, scores: np.ndarray) -> np.ndarray:
-    """Of float32 [m, n], along the keys that a query sees."""
+    """Of float32 [m, n], along the keys that a query sees; NaN where all scores are -infinity."""
     if work.causal:
         unseen = np.triu(np.ones(scores.shape, bool), work.keys - work.queries + 1)
         scores = np.where(unseen, np.float32(-np.inf), scores)
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # of -infinity less itself
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)

@@ -66,7 +66,7 @@ def test_running_imports_neither_onnx_nor_a_compiler(tmp_path, artifact, environ
     assert done.returncode == 0 and done.stdout.startswith("y: float32 [1, 10]\n"), done
 
 
-def test_an_interrupted_tuning_keeps_its_records_and_goes_on(tmp_path, model, environment):
+def test_an_interrupted_tuning_keeps_its_records_and_goes_on(tmp_path, model, environment, autoq):
     arguments = ["tune", model, "--target", "cpu", "-o", "m.jsonl", "--trials"]
     process = subprocess.Popen(
         [COMMAND, *map(str, arguments), "4000"],
@@ -84,8 +84,8 @@ def test_an_interrupted_tuning_keeps_its_records_and_goes_on(tmp_path, model, en
     assert "Traceback" not in err
     kept = len(read_records(log).records)
     assert kept >= 2
-    done = _run(*arguments, kept + 2, "--jobs", 1, cwd=tmp_path, env=environment)
-    assert done.returncode == 0 and f"{kept} of them in the output already" in done.stdout, done
+    done = autoq(*arguments, kept + 2, "--jobs", 1)
+    assert done.code == 0 and f"{kept} of them in the output already" in done.out, done
     assert len(trials_of(log)) == kept + 2
 
 

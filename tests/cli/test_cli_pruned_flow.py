@@ -41,12 +41,10 @@ def _ok(screen):
 @pytest.mark.parametrize(
     ("options", "kernel"),
     [
-        (("--pattern", "tw", "--granularity", 16, "--sparsity", 0.75), "tile_wise"),
         (("--pattern", "bw", "--granularity", 16, "--sparsity", 0.75), "spmm"),
         (("--pattern", "tew", "--granularity", 32, "--sparsity", 0.8), "tiles_and_elements"),
-        (("--pattern", "ew", "--sparsity", 0.9), "gemm_elements"),
     ],
-    ids=["tw", "bw", "tew", "ew"],
+    ids=["bw", "tew"],
 )
 def test_from_dense_model_to_outputs(autoq, folder, dense_model, options, kernel):
     rng = np.random.default_rng(9)

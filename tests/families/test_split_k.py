@@ -49,6 +49,7 @@ def case(seed: int, workload: LongProduct = WORKLOAD) -> tuple:
     return activations, constants, workload.reference(activations, constants)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_it_is_tuned_recorded_and_run(tmp_path: Path) -> None:
     records = tmp_path / "long.jsonl"
     summary = autoq.tune(

@@ -24,16 +24,18 @@ def target(request):
 
 
 @pytest.mark.parametrize("name", FLOAT_CASES)
-def test_agrees_with_onnxruntime(name, target, tmp_path):
+def test_agrees_with_onnxruntime(name, tmp_path):
     path = tmp_path / "case.onnx"
     onnx.save(FLOAT_CASES[name], path)
     feeds = random_feeds(path)
     expected = run_onnxruntime(path, feeds)
-    results = evaluate(optimise(load(path), target), feeds)
-    assert set(results) == set(expected)
-    for output, value in expected.items():
-        assert results[output].dtype == value.dtype
-        np.testing.assert_allclose(results[output], value, rtol=1e-4, atol=1e-5, strict=True)
+    for target in ("cuda", "cpu"):
+        results = evaluate(optimise(load(path), parse_target(target)), feeds)
+        assert set(results) == set(expected)
+        for output, value in expected.items():
+            found = results[output]
+            assert found.dtype == value.dtype, target
+            np.testing.assert_allclose(found, value, 1e-4, 1e-5, err_msg=target, strict=True)
 
 
 def test_gelu_of_onnxruntime(target, tmp_path):

@@ -19,7 +19,7 @@ from autoq.templates.target import host_cpu
 
 SHAPE = (1, 4, 3, 2)
 QUANTISED = {"s": np.float32(0.1), "z": np.int8(1)}
-LENGTH = 3000
+LENGTH = 1500
 
 
 def chain(steps: list[tuple[str, str, dict[str, object]]], constants=None, length=LENGTH):
@@ -42,13 +42,13 @@ def outputs(count: int) -> onnx.ModelProto:
 
 DEEP = {
     "elementwise": partial(chain, [("Relu", "@", {}), ("Add", "@ x", {})]),
-    "transposes": partial(chain, [("Transpose", "@", {"perm": [0, 2, 3, 1]})], length=2998),
+    "transposes": partial(chain, [("Transpose", "@", {"perm": [0, 2, 3, 1]})], length=1498),
     "reductions": partial(chain, [("Softmax", "@", {"axis": 1})]),
     "convolutions": partial(chain, [("Conv", "@ w", {})], {"w": normal(4, 4, 1, 1)}),
     "quantised": partial(
         chain,
         [("QuantizeLinear", "@ s z", {}), ("DequantizeLinear", "@ s z", {}), ("Relu", "@", {})],
-        QUANTISED, length=2998,
+        QUANTISED, length=1498,
     ),
     "quantised moves": partial(
         chain,
@@ -83,7 +83,7 @@ def test_deep_models_take_linear_time(name):
     try:
         started = time.process_time()
         graph = optimise(from_model(deep), host_cpu())
-        assert time.process_time() - started < 10  # 25 to 60 s where a pass is quadratic
+        assert time.process_time() - started < 4  # 6 to 15 s where a pass is quadratic
     finally:
         sys.setrecursionlimit(limit)
     assert graph.nodes

@@ -59,7 +59,7 @@ def test_products_are_tasks(name, tmp_path):
 
 @pytest.mark.usefixtures("in_this_process")
 def test_tuned_compiled_and_run_it_gives_what_onnxruntime_gives(tmp_path):
-    path, records = quantised("vit", tmp_path), tmp_path / "records.jsonl"
+    path, records = quantised("bert", tmp_path), tmp_path / "records.jsonl"
     summary = autoq.tune(path, target="cpu", trials=3, output=records, jobs=1)
     assert summary.measured == 3 and not summary.failures
     autoq.compile(path, target="cpu", tuning_records=[records], output=tmp_path / "a.autoq", jobs=1)

@@ -42,6 +42,7 @@ def run_onnxruntime(path: str | Path, feeds: Mapping[str, np.ndarray]) -> dict[s
         options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED
         options.add_session_config_entry("session.x64quantprecision", "1")
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1  # others would wait for work in loops, beside other tests
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(path), options, providers=providers)
     names = [output.name for output in session.get_outputs()]

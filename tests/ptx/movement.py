@@ -16,7 +16,7 @@ _IGNORED = re.compile(
     r"nc|ca|cg|cs|lu|cv|wb|wt|weak|relaxed|acquire|release|acq_rel|volatile|cta|cluster|gpu|sys|"
     r"L[12]::\w+|"
 )
-ELEMENTS = ("s4", "u4", "s8", "u8", "f16", "bf16", "e4m3")
+ELEMENTS = ("s4", "u4", "s8", "u8", "f16", "bf16", "e4m3", "tf32")
 _ACCUMULATORS = ("s32", "f32", "f16")
 _SHUFFLES = ("idx", "up", "down", "bfly")
 _ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")

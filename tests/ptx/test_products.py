@@ -43,7 +43,9 @@ def test_odd_rows(case):
     assert_right_emulated(template, workload, template.default(workload, target), target)
 
 
-OF_WARPGROUPS = (*PRODUCTS, *ODD_PRODUCTS[:2], *GROUPED_PRODUCTS, *FACTORED_PRODUCTS)
+# Each activation and kind of residual once; mma.sync has all of them.
+OF_WARPGROUPS = (*PRODUCTS[1:4], *PRODUCTS[5:], *ODD_PRODUCTS[:2], *GROUPED_PRODUCTS[1:],
+                 *FACTORED_PRODUCTS)  # fmt: skip
 
 
 @pytest.mark.parametrize("workload", OF_WARPGROUPS, ids=str)

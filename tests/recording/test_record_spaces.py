@@ -61,31 +61,31 @@ def test_a_plan_ends_with_its_space():
 
 @pytest.fixture
 def options():
-    return RecordOptions(samples=6, jobs=1, repeat=3, export=("t4",))
+    return RecordOptions(samples=3, jobs=1, repeat=3, export=("t4",))
 
 
 def test_recording_goes_on_where_it_ended(tmp_path, options, in_this_process):
     first = record_spaces([WORKLOAD], tmp_path, options, "cpu")
-    assert first.measured.trials == 6 and first.measured.timed > 0
+    assert first.measured.trials == 3 and first.measured.timed > 0
     (written,) = first.written
-    assert len(read_space(written.path).trials) == 6
-    more = RecordOptions(samples=9, jobs=1, repeat=3)
+    assert len(read_space(written.path).trials) == 3
+    more = RecordOptions(samples=5, jobs=1, repeat=3)
     second = record_spaces([WORKLOAD], tmp_path, more, "cpu")
-    assert second.measured.trials == 3
+    assert second.measured.trials == 2
     space = read_space(written.path)
-    assert len(space.trials) == 9
+    assert len(space.trials) == 5
     assert all(trial.drawn for trial in space.trials)
-    assert len(json.loads(next(tmp_path.glob("*.t4.json")).read_text())["results"]) == 6
+    assert len(json.loads(next(tmp_path.glob("*.t4.json")).read_text())["results"]) == 3
 
 
 def test_kernels_compiled_ahead_are_measured_elsewhere(tmp_path, options, in_this_process):
     lines = []
     (count,) = compile_spaces([WORKLOAD], tmp_path / "kernels", options, "cpu", lines.append)
-    assert (count.compiled, count.known) == (6, 0) and "6 compiled" in lines[0]
+    assert (count.compiled, count.known) == (3, 0) and "3 compiled" in lines[0]
     (again,) = compile_spaces([WORKLOAD], tmp_path / "kernels", options, "cpu")
-    assert (again.compiled, again.known) == (0, 6)
+    assert (again.compiled, again.known) == (0, 3)
     found = measure_spaces(tmp_path / "kernels", tmp_path / "spaces", options, "cpu")
-    assert found.measured.trials == 6
+    assert found.measured.trials == 3
     (written,) = found.written
     assert [t.drawn for t in written.space.trials if not t.drawn] == []
 
@@ -95,18 +95,18 @@ def test_what_an_earlier_space_holds_is_neither_compiled_nor_measured_again(
 ):
     (written,) = record_spaces([WORKLOAD], tmp_path / "first", options, "cpu").written
     before = {json.dumps(t.config): t.seconds for t in read_space(written.path).trials}
-    more = replace(options, samples=9, known=(tmp_path / "first",))
+    more = replace(options, samples=5, known=(tmp_path / "first",))
     (count,) = compile_spaces([WORKLOAD], tmp_path / "kernels", more, "cpu")
-    assert (count.compiled, count.known) == (3, 0)
+    assert (count.compiled, count.known) == (2, 0)
     # The space alone, without its record file, is what a recording goes on with.
     (tmp_path / "second").mkdir()
     shutil.copy(written.path, tmp_path / "second")
     found = measure_spaces(tmp_path / "kernels", tmp_path / "second", options, "cpu")
-    assert found.measured.trials == 3
+    assert found.measured.trials == 2
     trials = read_space(found.written[0].path).trials
     after = {json.dumps(t.config): t.seconds for t in trials}
-    assert len(trials) == 9 and before.items() <= after.items()
-    again = record_spaces([WORKLOAD], tmp_path / "second", replace(options, samples=9), "cpu")
+    assert len(trials) == 5 and before.items() <= after.items()
+    again = record_spaces([WORKLOAD], tmp_path / "second", replace(options, samples=5), "cpu")
     assert again.measured.trials == 0
     with pytest.raises(AutoqError, match="holds no recorded space"):
         compile_spaces([WORKLOAD], tmp_path / "k", replace(more, known=(tmp_path / "k",)), "cpu")
@@ -126,9 +126,9 @@ def test_a_torn_bundle_goes_on_and_a_damaged_one_is_refused(tmp_path, options, i
     lines = folder.folder / "candidates.jsonl"
     whole = lines.read_bytes()
     lines.write_bytes(whole[:-30])
-    assert len(BundleFolder(folder.folder).compiled) == 5
+    assert len(BundleFolder(folder.folder).compiled) == 2
     (count,) = compile_spaces([WORKLOAD], tmp_path, options, "cpu")
-    assert (count.compiled, count.known) == (1, 5)
+    assert (count.compiled, count.known) == (1, 2)
     lines.write_bytes(whole.replace(b'"drawn"', b'"drown"', 1))
     with pytest.raises(AutoqError, match="line 1"):
         BundleFolder(folder.folder)
@@ -154,7 +154,7 @@ def test_failures_of_changed_sources_are_no_records(
 
     monkeypatch.setattr(DeviceMeasurer, "_run", transferred)
     found = measure_spaces(tmp_path / "kernels", tmp_path / "spaces", options, "cpu")
-    assert found.measured.foreign == 6 and found.measured.trials == 0
+    assert found.measured.foreign == 3 and found.measured.trials == 0
 
 
 def test_workloads_come_from_json_records_and_models(tmp_path):

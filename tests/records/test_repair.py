@@ -61,9 +61,12 @@ def test_repair_keeps_the_bytes_of_good_lines_its_mode_and_a_link(path, record):
 
 def test_repair_of_a_sound_file_writes_nothing(path, record):
     Journal(path).append([record()])
+    written = path.read_bytes()
     before = path.stat()
     assert repair(path).backup is None
-    assert path.stat() == before and os.listdir(path.parent) == ["log.jsonl"]
+    after = path.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert path.read_bytes() == written and os.listdir(path.parent) == ["log.jsonl"]
 
 
 def test_repair_where_there_are_no_hard_links(path, record, monkeypatch):

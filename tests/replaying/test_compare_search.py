@@ -15,6 +15,7 @@ from autoq.replaying.plot import draw
 from autoq.replaying.report import joined, table, to_json
 
 SPACES = ("7x7x512-512-nhwcnc", "14x14x256-256-nhwcnc")
+SEEDS = 4
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def found(paths):
     from without_processes import without_processes
 
     with without_processes():
-        return compare_search(paths, ["informed", "random", "annealing"], 6, 64, jobs=1)
+        return compare_search(paths, ["informed", "random", "annealing"], SEEDS, 64, jobs=1)
 
 
 def test_ours_needs_fewer_trials_than_the_others(found):
@@ -40,13 +41,13 @@ def test_ours_needs_fewer_trials_than_the_others(found):
 
 
 def test_the_same_seeds_give_the_same_curves(found, paths, in_this_process):
-    again = compare_search(paths[:1], ["informed"], 6, 64, jobs=2)
-    np.testing.assert_array_equal(again[0].rows[0].curves, found[0].rows[0].curves)
+    again = compare_search(paths[:1], ["informed"], 2, 64, jobs=2)
+    np.testing.assert_array_equal(again[0].rows[0].curves, found[0].rows[0].curves[:2])
 
 
 def test_a_comparison_is_json_a_table_and_a_picture(found, tmp_path):
     data = json.loads(
-        json.dumps(to_json(found, {"seeds": 6, "trials": 64, "batch": 0}), allow_nan=False)
+        json.dumps(to_json(found, {"seeds": SEEDS, "trials": 64, "batch": 0}), allow_nan=False)
     )
     assert len(data["spaces"]) == 2 and len(data["overall"]) == 3
     row = data["spaces"][0]["strategies"][1]
@@ -59,7 +60,7 @@ def test_a_comparison_is_json_a_table_and_a_picture(found, tmp_path):
 
 
 def test_comparisons_of_several_spaces_are_joined(found):
-    options = {"seeds": 6, "trials": 64, "batch": 0}
+    options = {"seeds": SEEDS, "trials": 64, "batch": 0}
     both = to_json(found, options)
     parts = [to_json([one], options) for one in found]
     assert joined(parts)["overall"] == both["overall"]

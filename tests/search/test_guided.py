@@ -44,7 +44,7 @@ def after_default(space, seed: int) -> Guided:
 
 def test_an_estimate_saves_trials(measured):
     def final(make):
-        runs = [replay(make(seed), measured, 24, batch=8) for seed in range(41)]
+        runs = [replay(make(seed), measured, 24, batch=8) for seed in range(21)]
         return float(np.median([optimum(measured) / run[-1] for run in runs]))
 
     led = final(lambda seed: after_default(estimated_space(), seed))

@@ -20,8 +20,7 @@ SIZES = [1, 7, 1024, 5001, 400_000, 1_000_003]
 
 @needs_nvcc
 @pytest.mark.parametrize("size", [1, 7, 5001, 40_000])
-@pytest.mark.parametrize("threads", [64, 512])
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90a"])
+@pytest.mark.parametrize(("threads", "arch"), [(64, "sm_75"), (512, "sm_90a")])
 def test_every_byte_is_right_on_the_emulator(size, threads, arch):
     target = parse_target(f"cuda:{arch}")
     assert_right_emulated(TEMPLATE, DynamicQuantize(size), Threads(threads), target)

@@ -80,6 +80,7 @@ FLOAT_PRODUCTS = [
     BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
+    Attention(1, 2, 40, 70, 24, *["float32"] * 4, mask_axes="n"),
 ]  # fmt: skip
 TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SINGLE = Sparsity("ew", 1, 48, Structure(192, 4, 12), Structure(160, 24, 40))
@@ -87,6 +88,8 @@ BESIDE = Sparsity("tew", 16, 48, Structure(96, 32, 32), Structure(128, 4, 10))
 SPARSE = [
     Gemm(40, 50, 70, sparsity=SINGLE), Gemm(40, 50, 70, sparsity=BESIDE),
     Gemm(40, 50, 70, sparsity=TILES), Gemm(40, 52, 80, sparsity=Sparsity.two_four()),
+    Gemm(40, 50, 80, sparsity=TILES),
+    Conv2d(1, 5, 6, 16, 50, 2, 3, padding=(0, 1, 1, 1), sparsity=TILES),
     Gemm(48, 64, 70, sparsity=Sparsity("vectors", 32, 64, Structure(96, 28, 40))),
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
     Spmm(40, 48, 150, 8, Structure(96, 20, 40)),

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from autoq.graph.fallback.scheduled import scheduled_prim_func
-from autoq.graph.ir import Fusion
+from autoq.graph.ir import Fusion, Siblings
 from autoq.graph.lowering.cpu.rows import cpu_row_formula
 from autoq.graph.lowering.cpu.transposed import transposed_first
 from autoq.graph.lowering.cuda.elementwise import element_formula
@@ -30,11 +30,17 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 
-def fusion_prim_func(node: Fusion, target: Target) -> PrimFunc:
+def fusion_prim_func(node: Fusion | Siblings, target: Target) -> PrimFunc:
     """The scheduled PrimFunc of a fusion; equal for nodes of equal `key`.
 
-    Parameters: the inputs in order, the constants, then the output, in the node's shapes.
+    Parameters: the inputs in order, the constants, then the outputs, in the node's shapes. Raises
+    ValueError for siblings without an element-wise kernel.
     """
+    if isinstance(node, Siblings):
+        kernel = _elementwise(node.parts[0])
+        if kernel is None or target.kind != "cuda":
+            raise ValueError(f"{node.kind} has no element-wise kernel for {target.kind}")
+        return kernel(target, copies=len(node.parts))
     written = _written(node, target)
     if written is not None:
         return written.kernel(target)
@@ -49,9 +55,9 @@ def elementwise_prim_func(node: Fusion, target: Target, plan: Plan) -> PrimFunc:
     return kernel(target, plan)
 
 
-def kernel_family(node: Fusion, target: Target) -> str:
+def kernel_family(node: Fusion | Siblings, target: Target) -> str:
     """Which kernels compute a fusion: elementwise, rows or transposition, else tvm."""
-    written = _written(node, target)
+    written = _written(node.parts[0] if isinstance(node, Siblings) else node, target)
     return "tvm" if written is None else written.family
 
 
@@ -106,4 +112,4 @@ def _elementwise(node: Fusion) -> Callable[..., PrimFunc] | None:
     constants = [(array.shape, str(array.dtype)) for array in node.constants]
     arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
     operands = [TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays)]
-    return partial(elementwise_kernel, node.output_shape, operands, formula)
+    return partial(elementwise_kernel, node.output_shape, operands, formula, given=len(node.inputs))

@@ -35,7 +35,10 @@ RECOGNISERS: tuple[Callable[[np.ndarray], Iterable[Sparsity]], ...] = (
     vector_classes,
     element_classes,
 )
-"""From a weight [n, k] to the classes that it fits, the best one first."""
+"""From a weight [n, k] to the classes that it fits, the best one first.
+
+A convolution's [k, r, s, c] is looked at as [k, r * s * c].
+"""
 
 _LEAST_ZEROS = 0.05
 """The least share of zeros that is looked at: quantised weights have some by chance."""
@@ -52,8 +55,10 @@ def know_zeros(graph: Graph, target: Target, templates: Sequence[Template]) -> N
 def _knowing(layer: Layer, target: Target, templates: Sequence[Template]) -> Layer:
     """The layer with the class of its weight; itself without one that is of use."""
     weight = np.asarray(layer.constants.get("weight", 0))
-    if weight.ndim != 2 or np.count_nonzero(weight) > (1 - _LEAST_ZEROS) * weight.size:
+    few = np.count_nonzero(weight) > (1 - _LEAST_ZEROS) * weight.size
+    if few or weight.ndim < 2:
         return layer
+    weight = weight.reshape(len(weight), -1)
     dense = matching(layer.workload, target, templates)
     for recognise in RECOGNISERS:
         for sparsity in recognise(weight):

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from autoq.graph.ir import Graph, Layer, Node
+from autoq.graph.ir import Graph, Layer, Node, Siblings
 from autoq.templates.layout import NHWC, NHWCNC, shape_in
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.workload import Workload
@@ -191,6 +191,8 @@ def _rewritten(graph: Graph, steps: list[tuple[_Choice, tuple[_Form, ...]]]) -> 
 
 def _laid_out(node: Node, choice: _Choice, inputs: tuple[str, ...]) -> Node:
     """The node in the chosen layouts, reading the tensors `inputs`."""
+    if isinstance(node, Siblings):
+        return node.reading(inputs)
     new = copy.copy(node)
     new.inputs = inputs
     if isinstance(new, Layer) and choice.workload is not None:

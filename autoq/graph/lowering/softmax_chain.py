@@ -43,12 +43,9 @@ def softmax_chain(node: Fusion) -> SoftmaxChain | None:
     """
     reader = _Reader(node)
     last = node.primitives[-1]
-    shares = None
-    if last.op == "quantize":
-        shares = _rounding(last)
-    elif last.op != "Cast":
-        return None
-    softmax = reader.primitive(last.arguments[0])
+    shares = _rounding(last) if last.op == "quantize" else None
+    rounds = last.op in ("quantize", "Cast")
+    softmax = reader.primitive(last.arguments[0]) if rounds else last
     if softmax is None or softmax.op != "Softmax":
         return None
     whole = reader.shape(softmax.arguments[0])

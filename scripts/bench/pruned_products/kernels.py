@@ -51,6 +51,7 @@ class Prepared:
 
 
 Knobs = list[tuple[str, ...]]
+"""Sets of name=value; one that begins with "template:" is for that template alone."""
 
 
 def prepared(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> Prepared:
@@ -109,7 +110,11 @@ def _made(case: PrunedCase, knobs: Knobs, target: Target) -> Prepared:
         space = template.space(workload, target)
         default = template.default(workload, target)
         for own in knobs:
-            config = _with(space, default, own)
+            if own and own[0].endswith(":"):
+                name, *own = own
+                if name != f"{template.name}:":
+                    continue
+            config = _with(space, default, tuple(own))
             # Knobs that a template does not have change nothing of it.
             if config in space and (template.name, config) not in found:
                 made = _candidate(template, workload, config, constants, target)

@@ -32,7 +32,7 @@ _ZERO_POINTS = 4
 
 
 def matches(workload: object, target: Target) -> bool:
-    """From sm_80 on: heads of up to 192 values, 256 of floats without mask; whole words of them.
+    """Bytes and 16-bit floats from sm_80 on: heads of up to 192 values, 256 of floats without mask.
 
     Indices must fit 31 bits.
     """
@@ -41,7 +41,8 @@ def matches(workload: object, target: Target) -> bool:
     plain = workload.floating and not (workload.mask_axes or workload.causal)
     arrays = (*workload.inputs, *workload.outputs, *workload.constants)
     return (
-        target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
+        workload.q_dtype != "float32"
+        and target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
         and workload.depth <= (_DEEPEST_OF_FLOATS if plain else _DEEPEST)
         and workload.depth * workload.inputs[0].element.bytes % LEAST_PIECE == 0
         and all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.target import Target
 
 _ALIGNMENT = 16
@@ -32,13 +33,17 @@ def supports_sums(workload: Conv2d, target: Target) -> bool:
 
 def supports_im2col(workload: Conv2d, target: Target) -> bool:
     """Those of them whose strides, corners and taps an im2col tensor map can express."""
+    return supported(workload, target) and im2col_reaches(workload)
+
+
+def im2col_reaches(workload: Conv2d | FloatConv2d) -> bool:
+    """Whether an im2col tensor map can express the strides, corners and taps."""
     reach = (
         (workload.r - 1) * workload.dilation[0],
         (workload.s - 1) * workload.dilation[1],
     )
     return (
-        supported(workload, target)
-        and max(workload.stride) <= MAX_ELEMENT_STRIDE
+        max(workload.stride) <= MAX_ELEMENT_STRIDE
         and max(workload.padding) <= MAX_IM2COL_CORNER
         and max(reach) < MAX_IM2COL_CORNER
     )

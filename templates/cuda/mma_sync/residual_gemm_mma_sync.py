@@ -48,6 +48,6 @@ _PRODUCT = ResidualProduct(
 )  # fmt: skip
 
 TEMPLATE = Template(
-    "residual_gemm_mma_sync", 1, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,
+    "residual_gemm_mma_sync", 2, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,
     _PRODUCT.build, _PRODUCT.pack, _PRODUCT.packed, estimate=_PRODUCT.estimate, preference=20,
 )  # fmt: skip

@@ -76,6 +76,13 @@ __device__ __forceinline__ void measure(
 __device__ __forceinline__ void quantise(
     float* shared, const float* x, const float* parts, To<unsigned char> y, float* scale_to,
     float* zero_to, int block, int thread) {
+  // What the block quantises first is on its way while it joins the parts.
+  const int start = block * THREADS + thread;
+  Raw<float, V> first[AT_ONCE];
+  #pragma unroll
+  for (int turn = 0; turn < AT_ONCE; ++turn)
+    if (start + turn * (BLOCKS * THREADS) < VECTORS)
+      first[turn] = load<float, V>(x + (start + turn * (BLOCKS * THREADS)) * V);
   Range range = {0.f, 0.f};
   for (int i = thread; i < PARTS; i += THREADS) {
     range = join(range, {parts[i], parts[PARTS + i]});
@@ -89,9 +96,7 @@ __device__ __forceinline__ void quantise(
     *scale_to = scale;
     *zero_to = zero;
   }
-  #pragma unroll 2
-  for (int i = block * THREADS + thread; i < VECTORS; i += BLOCKS * THREADS) {
-    const Raw<float, V> raw = load<float, V>(x + i * V);
+  const auto write = [&](const Raw<float, V>& raw, int i) {
     Raw<unsigned char, V> bytes = {};
     #pragma unroll
     for (int v = 0; v < V; ++v) {
@@ -99,11 +104,20 @@ __device__ __forceinline__ void quantise(
       bytes.word[0] |= (unsigned)fminf(fmaxf(steps, 0.f), LEVELS) << (8 * v);
     }
     store<unsigned char, V>(y + i * V, bytes);
-  }
+  };
+  #pragma unroll
+  for (int turn = 0; turn < AT_ONCE; ++turn)
+    if (start + turn * (BLOCKS * THREADS) < VECTORS)
+      write(first[turn], start + turn * (BLOCKS * THREADS));
+  #pragma unroll 2
+  for (int i = start + AT_ONCE * (BLOCKS * THREADS); i < VECTORS; i += BLOCKS * THREADS)
+    write(load<float, V>(x + i * V), i);
 }
 """
 _MOST_VECTOR = 4
 """16 bytes of floats."""
+_AT_ONCE = 2
+"""Vectors that a thread asks for before it knows the range."""
 _TURNS = 4
 """Vectors of a thread where there are enough to fill the device."""
 
@@ -125,7 +139,7 @@ def build(workload: DynamicQuantize, config: ThreadConfig, target: Target) -> Pr
     measuring, writing = min(2 * target.units, most), min(4 * target.units, most)
     numbers = {
         "THREADS": config.threads, "WARPS": config.threads // 32, "V": vector,
-        "VECTORS": vectors, "PARTS": measuring, "BLOCKS": writing,
+        "VECTORS": vectors, "PARTS": measuring, "BLOCKS": writing, "AT_ONCE": _AT_ONCE,
     }  # fmt: skip
     limits = f"constexpr float LEVELS = {LEVELS}f, LARGE = {LARGE}f;\n"
     functions = DeviceNamespace("dynamic_quantize", limits + _SOURCE, {}, numbers)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
@@ -21,7 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
     blocks_for,
     call,
-    items_kernel,
+    thread_kernel,
 )
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
@@ -164,11 +165,15 @@ def elementwise_kernel(
     formula: ElementFormula,
     target: Target,
     plan: Plan | None = None,
+    copies: int = 1,
+    given: int = 0,
 ) -> PrimFunc:
     """The kernel of a formula over `operands` of bytes or floats, which broadcast to `shape`.
 
     Parameters are the operands, then y. Arrays hold fewer than 2^31 elements, and at least one.
-    plan: another than the fastest that is known.
+    plan: another than the fastest that is known. copies: so many are computed side by side, of
+    other arrays; parameters are the first `given` operands of each copy, then the rest of each,
+    then each y.
     """
     whole = [operand.dtype for operand in operands if math.prod(operand.shape) > 1]
     lanes = 4 if "float32" in (*whole, formula.out_dtype) else 16
@@ -187,17 +192,35 @@ def elementwise_kernel(
         {**types, "OUT": formula.out_dtype},
         {"V": values, "TOGETHER": plan.together, "SPREAD": spread, "ROWS": walk.rows},
     )
-    arrays = [TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in operands]
-    output = TensorSpec("y", (math.prod(shape),), formula.out_dtype)
+    output = TensorSpec("y", shape, formula.out_dtype)
+    arrays = [
+        TensorSpec(
+            f"{item.name}_{copy}" if copy else item.name, (math.prod(item.shape),), item.dtype
+        )
+        for part in (operands[:given], operands[given:], [output])
+        for copy in range(copies)
+        for item in part
+    ]
+    blocks = blocks_for(items, plan.threads)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        item = block * plan.threads + thread
-        with builder.If(item < items), builder.Then():
-            call(functions.function("compute"), *pointers, item)
+        item = block % blocks * plan.threads + thread
+        rest = len(operands) - given
+        for copy in range(copies):
+            own = [
+                *pointers[copy * given : (copy + 1) * given],
+                *pointers[copies * given + copy * rest : copies * given + (copy + 1) * rest],
+                pointers[copies * len(operands) + copy],
+            ]
+            mine = item < items
+            if copies > 1:
+                mine = T.And(block // blocks == copy, mine)
+            with builder.If(mine), builder.Then():
+                call(functions.function("compute"), *own, item)
 
     first = plan.successor is Successor.FIRST
     start = Start.WAITS_AND_LETS_GO if first else Start.WAITS
-    return items_kernel([*arrays, output], items, plan.threads, target, body, start)
+    return thread_kernel(arrays, copies * blocks, plan.threads, target, body, start=start)
 
 
 def _plan(total: int, values: int, target: Target) -> Plan:

@@ -32,6 +32,10 @@ _UNSTAGED_BYTES, _UNSTAGED_TURNS = 0.8, 2.0
 """Of a gathered byte: from the L2, of which an L1 holds some, and of shared memory's way."""
 _OVERLAP = 0.13
 """Of what is hidden behind something slower, what is paid for all the same."""
+_L2_SHARE = 0.6
+"""Of an H100's L2: what is more keeps vectors there only where outputs leave it first."""
+_STREAMED_GAIN, _STREAMED_COST = 0.05, 0.01
+"""Of the time, where outputs leave the L2 first: of products of more bytes, and of others."""
 _PLACE_BYTES, _VALUE_BYTES = 64, 256
 _CLOCK = 1.75e9
 
@@ -64,6 +68,9 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     filling += _PANEL_CLOCKS * config.staged
     lesser, greater = sorted((here * busy, latency))
     clocks = _START_CLOCKS + waves * (greater + _OVERLAP * lesser + here * filling)
+    if config.streamed:
+        much = workload.bytes > _L2_SHARE * target.l2_bytes
+        clocks *= 1 - _STREAMED_GAIN if much else 1 + _STREAMED_COST
     return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
 
 

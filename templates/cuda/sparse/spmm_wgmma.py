@@ -95,9 +95,10 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
-        "bulk": (0, 2, 4),
+        "bulk": (0, 4),
         "persistent": (False, True),
         "streamed": (False, True),
+        "turns_back": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -132,22 +133,40 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         tiling = tiling_of(config)
         return not config.persistent or tiling.blocks(target) < tiling.tiles_of_y
 
+    def tiles_follow(config: LongConfig) -> bool:
+        """A block that turns back takes one tile after another."""
+        return config.persistent or not config.turns_back
+
+    def clusters_turn_whole_stages(config: LongConfig) -> bool:
+        """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
+
+        ptxas serialises the products of others: "non wgmma instructions defining input registers".
+        """
+        single = config.tiles == 1 and config.rows == 32
+        return config.cluster == 1 or config.whole_stages or single
+
     constraints = (
         blocks_take_tiles,
+        tiles_follow,
         ring_fits,
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
         warps_copy_together,
         nibbles_have_pairs,
+        clusters_turn_whole_stages,
     )
     return Space(LongConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
 def default(workload: Spmm, target: Target) -> LongConfig:
-    """The legal configuration of least estimated time, without clusters: none was the fastest."""
-    legal = (config for config in space(workload, target).enumerate() if config.cluster == 1)
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    """The legal configuration of least estimated time, without clusters: none was the fastest.
+
+    Two warpgroups multiply on a multiprocessor where y has columns for them.
+    """
+    legal = [config for config in space(workload, target).enumerate() if config.cluster == 1]
+    several = [config for config in legal if config.teams * config.blocks_per_unit > 1]
+    return min(several or legal, key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Spmm, config: LongConfig, target: Target) -> float:
@@ -169,6 +188,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
+        "TURNS_BACK": config.turns_back,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))
@@ -222,14 +242,9 @@ def packed(workload: Spmm, config: LongConfig) -> tuple[TensorSpec, ...]:
     return long_specs(LongTiling(workload, config))
 
 
-def preference_for(workload: Spmm, target: Target) -> int:
-    """In front, but where values have two digits, of which no time is known."""
-    return _PREFERRED if workload.weight_dtype not in ("int16", "uint16") else _BEHIND
-
-
-_PREFERRED, _BEHIND = 10, -5
+_PREFERRED = 10
 
 TEMPLATE = Template(
-    "spmm_wgmma", 2, matches, space, default, build, pack, packed, estimate=estimate,
-    preference=_PREFERRED, preference_for=preference_for,
+    "spmm_wgmma", 3, matches, space, default, build, pack, packed, estimate=estimate,
+    preference=_PREFERRED,
 )  # fmt: skip

@@ -50,12 +50,14 @@ class LongConfig:
     stages: stages of the ring.
     cluster: neighbouring blocks of the same vectors, of which each copies a part for all.
     blocks_per_unit: blocks whose registers a multiprocessor has room for.
-    bulk: quarters of the gathered rows that come by a bulk copy each; pieces of 16 bytes of the
-        others are copied by threads, which is another way to shared memory.
+    bulk: warps of the four that copy whose gathered rows come by a bulk copy each; pieces of 16
+        bytes of the others are copied by threads, which is another way to shared memory.
     whole_stages: whether a stage's fragments are turned together; else one instruction's at a time.
     persistent: whether blocks are as many as the GPU holds at once and take one tile of y after
         another, whose copies go on while outputs are finished.
     streamed: whether y leaves the L2 before what is read again.
+    turns_back: whether every second tile of a block is gathered from its last stage to its first:
+        what the blocks have read last of b is then read first again.
     """
 
     teams: int
@@ -68,6 +70,7 @@ class LongConfig:
     bulk: int = 0
     persistent: bool = False
     streamed: bool = False
+    turns_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,9 @@ class LongTiling:
         """Blocks of a launch, whole clusters."""
         if not self.config.persistent:
             return self.tiles_of_y
-        at_once = target.units * self.config.blocks_per_unit
-        return min(self.tiles_of_y, at_once // self.config.cluster * self.config.cluster)
+        cluster = self.config.cluster
+        at_once = target.units_in_clusters(cluster) * self.config.blocks_per_unit
+        return min(self.tiles_of_y, max(1, at_once // cluster) * cluster)
 
     @property
     def threads(self) -> int:
@@ -133,8 +137,7 @@ class LongTiling:
     @property
     def pieces_of_warp(self) -> int:
         """Pieces of 16 bytes that the threads of one of four warps copy of a stage."""
-        rows = self.config.rows // 4 * (4 - self.config.bulk) // 4
-        return rows * self.row_bytes // PIECE_BYTES
+        return self.config.rows // 4 * self.row_bytes // PIECE_BYTES
 
     @property
     def value_bytes(self) -> int:
@@ -148,10 +151,10 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warp, where it puts narrow outputs together: at most 32 rows of its columns."""
-        rows = min(DEPTH, self.workload.vector)
-        size = self.value_size if self.stages_outputs else 1
-        return rows * (CHUNK_COLUMNS * self.config.tiles * size + PADDING_BYTES)
+        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes."""
+        size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
+        rows = min(DEPTH // size, self.workload.vector)
+        return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
 
     @property
     def stages_outputs(self) -> bool:
@@ -169,8 +172,8 @@ class LongTiling:
 
     @property
     def all_staging_bytes(self) -> int:
-        """Where all warps put outputs together."""
-        return 4 * self.config.teams * self.staging_bytes
+        """Where all warpgroups put outputs together."""
+        return self.config.teams * self.staging_bytes
 
     @property
     def barrier_bytes(self) -> int:

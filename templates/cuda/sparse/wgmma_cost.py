@@ -8,58 +8,85 @@ from collections.abc import Mapping
 from autoq.templates.cuda.sparse.wgmma_config import DEPTH, TEAM_COLUMNS, LongTiling
 from autoq.templates.target import Target
 
-# Rates of an H200's multiprocessor, a clock.
+# Of a multiprocessor, a clock.
 _SMEM_BYTES = 128.0
-_L2_BYTES_A_CLOCK = 40.0
-_GATHERED_BYTES_A_CLOCK = 24.0
+_L2_BYTES_A_CLOCK = 46.0
+_GATHERED_BYTES_A_CLOCK = 21.7
+"""Of rows of b, whatever copies them."""
+_LEAST_STAGE = 380.0
+"""Clocks of a stage however few its rows are."""
+_BULK_CLOCKS = 90.0
+"""Of a stage whose rows come by bulk copies, besides."""
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
-_ARRIVAL_CLOCKS = 2000.0
+_ARRIVAL_CLOCKS = 1750.0
 """From asking for a stage until it is there, among all others that ask."""
-_UNEVEN = 0.2
-"""Of that time a stage, which a longer ring makes up for; twice as much of a ring of two."""
-_ROUND_CLOCKS, _MEETING_CLOCKS = 100.0, 120.0
+_UNEVEN = 0.02
+"""Of that time a stage, which a longer ring makes up for."""
+_ROUND_CLOCKS, _MEETING_CLOCKS = 5.0, 260.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
-_SINGLE_SHARE = 0.06
-"""Of a stage, longer where fragments are turned one instruction's at a time."""
-_HALF_STAGE = 0.5
-"""That one side waits for the other where a tile ends: less of smaller stages."""
-_OUTPUTS_A_CLOCK = 8.0
-_START_CLOCKS = 2500.0
-_NEXT_TILE_CLOCKS = 800.0
-"""Until the places of a tile's rows are there."""
+_SINGLE_SHARE = 0.1
+"""Of a stage's products, longer where fragments are turned one instruction's at a time."""
+_OUTPUTS_A_CLOCK = 22.0
+_TILE_CLOCKS, _TAIL_STAGES, _SINGLE_TAIL = 2400.0, 0.9, 0.3
+"""Of products that begin and end with a tile, whatever its stages, in these, and of the latter what
+is left where fragments are turned one instruction's at a time."""
+_START_CLOCKS = 1800.0
+_STREAMED_SHARE = 0.03
+"""Of the time, less where outputs leave the L2, which what is read again has for itself."""
+_BESIDE = 2.36
+"""Copies and products beside each other take the sum of such powers."""
 _NOMINAL_CLOCK = 1.75e9
 
 
 def estimated_seconds(tiling: LongTiling, target: Target) -> float:
-    """Roughly the seconds: waves of blocks, each as long as what is slowest in it."""
+    """Roughly the seconds: waves of blocks, each of copies and products beside each other."""
     config, workload = tiling.config, tiling.workload
     here = min(config.blocks_per_unit, -(-tiling.tiles_of_y // target.units))
-    waves = max(1.0, tiling.tiles_of_y / (target.units * here))
+    units = target.units_in_clusters(config.cluster)
+    waves = max(1.0, tiling.tiles_of_y / (units * here))
     stages = tiling.steps / workload.vector_rows
+    copied, multiplied = here * _copy_clocks(tiling), here * _product_clocks(tiling)
+    latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
+    copied = max(copied, latency) + _UNEVEN * latency
+    out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK + _TILE_CLOCKS
+    tail = _TAIL_STAGES * (1.0 if config.whole_stages else _SINGLE_TAIL)
+    out += tail * (copied + multiplied)
+    if config.persistent:  # copies go on while outputs are finished
+        tile = _beside(stages * copied, stages * multiplied + out)
+        whole = math.ceil(waves) * tile + out
+    else:
+        tile = _beside(stages * copied, stages * multiplied) + out + _ARRIVAL_CLOCKS
+        whole = waves * tile
+    clocks = (whole + _START_CLOCKS) * (1 - _STREAMED_SHARE * config.streamed)
+    return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)
+
+
+def _copy_clocks(tiling: LongTiling) -> float:
+    """Of a stage, by what is slowest of its ways to shared memory."""
+    config = tiling.config
+    gathered = config.rows * tiling.row_bytes
+    fetched = gathered + tiling.value_bytes / config.cluster
+    gathering = max(_LEAST_STAGE, gathered / _GATHERED_BYTES_A_CLOCK)
+    clocks = max(gathering, fetched / _L2_BYTES_A_CLOCK)
+    clocks += _BULK_CLOCKS if config.bulk else 0.0
+    return clocks + _MEETING_CLOCKS * (config.cluster - 1)
+
+
+def _product_clocks(tiling: LongTiling) -> float:
+    """Of a stage, of its instructions or of what they move in shared memory."""
+    config, workload = tiling.config, tiling.workload
     products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
     products *= tiling.left_digits
     tensor = products * max(_LEAST_PRODUCT, workload.vector / 2)
-    gathered = config.rows * tiling.row_bytes
-    shared = 2 * gathered + tiling.value_bytes + products * workload.vector * DEPTH
-    fetched = gathered + tiling.value_bytes / config.cluster
-    gathering = gathered / _GATHERED_BYTES_A_CLOCK * (1 + 0.05 * config.bulk)
-    moved = max(shared / _SMEM_BYTES, fetched / _L2_BYTES_A_CLOCK, gathering)
-    busy = here * max(tensor, moved)
-    latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
-    uneven = _UNEVEN * (2 if config.stages == 2 else 1)
-    stage = max(busy, latency) + uneven * latency + _ROUND_CLOCKS
-    stage *= 1 if config.whole_stages else 1 + _SINGLE_SHARE
-    stage += _MEETING_CLOCKS * (config.cluster - 1)
-    out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK
-    if config.persistent:  # copies go on meanwhile, products do not
-        copied = (stages + _HALF_STAGE) * stage + _NEXT_TILE_CLOCKS
-        finished = (stages + _HALF_STAGE) * (here * tensor + _ROUND_CLOCKS) + out
-        whole = math.ceil(waves) * max(copied, finished) + out + _ARRIVAL_CLOCKS
-    else:
-        whole = waves * (stages * stage + out + _ARRIVAL_CLOCKS)
-    clocks = whole + _START_CLOCKS
-    return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)
+    moved = 2 * config.rows * tiling.row_bytes + tiling.value_bytes
+    moved += products * workload.vector * DEPTH
+    single = 0.0 if config.whole_stages else _SINGLE_SHARE
+    return max(tensor, moved / _SMEM_BYTES) * (1 + single) + _ROUND_CLOCKS
+
+
+def _beside(copied: float, multiplied: float) -> float:
+    return float((copied**_BESIDE + multiplied**_BESIDE) ** (1 / _BESIDE))
 
 
 def features(tiling: LongTiling, target: Target) -> Mapping[str, float]:

@@ -29,13 +29,13 @@ __device__ __forceinline__ void multiply_columns(
   const int column = first_column + warp * TILES * 16;
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   const Channels own = shared_terms(from);
-  unsigned char* staging = smem + STAGING_START + warp * STAGING_BYTES;
+  unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
   asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
-        sums, own, from, y, terms, staging, first_row, column, lane);
+        sums, own, from, y, terms, staging, first_row, column, lane, warp);
   };
   if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
   else if (SATURATES && own.form == Form::SHIFT)
@@ -62,19 +62,22 @@ __device__ __forceinline__ void multiply_sparse(
     Position at = {0, 1};
     const int own = thread - 32 * CONSUMERS;
     const int* all_places = reinterpret_cast<const int*>(places);
-    Values of_values = {nullptr, at, 0};
+    Values of_values = {nullptr, at, 0, VALUE_BYTES};
     Places of_rows, of_next;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
-    of_rows.start(all_places, row, own);
+    of_rows.start(all_places, row, goes_back(tile), own);
     if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
     do {
       VectorRow later = next;
       if constexpr (PERSISTENT) {
         later = vector_row_of(starts, lengths, tile + 2 * BLOCKS);
-        of_next.start(all_places, next, own);
+        of_next.start(all_places, next, goes_back(tile + BLOCKS), own);
       }
+      const bool back = goes_back(tile);
+      const int first = row.stage + (back ? max(0, stages_of(row) - 1) : 0);
+      of_values.step = back ? -VALUE_BYTES : VALUE_BYTES;
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
-          ((size_t)row.stage * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
+          ((size_t)first * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
       copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);

@@ -45,19 +45,25 @@ __device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
 }
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
-// Bytes, and 16-bit floats of floats, go through shared memory, where a warp's columns of 32 rows
-// lie together; others are whole sectors as they are.
+// Bytes, and 16-bit floats of floats, go through shared memory, where a warpgroup's columns of some
+// rows lie together, so that whole lines are written: a warp alone has 32 bytes of a row. Others
+// are whole sectors as they are.
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
-    const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane) {
-  constexpr int PIECE = 16 / sizeof(OUT), PIECES = 16 * TILES / PIECE;
-  constexpr int Y_PITCH = 16 * TILES + PIECE, TOGETHER = EIGHTS < 4 ? EIGHTS : 4;
+    const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane,
+    int warp) {
+  constexpr int PIECE = 16 / sizeof(OUT), ROW_PIECES = 64 * TILES / PIECE;
+  constexpr int Y_PITCH = 64 * TILES + PIECE, FEW = STAGES_Y ? 4 / sizeof(OUT) : 4;
+  constexpr int TOGETHER = EIGHTS < FEW ? EIGHTS : FEW;
+  constexpr int ALL_PIECES = 8 * TOGETHER * ROW_PIECES, HALF = 8 * TOGETHER * Y_PITCH;
   constexpr int FINISHED = COLUMNS / 16;  // tiles of an epilogue
   constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
-  OUT* staged = reinterpret_cast<OUT*>(staging);
+  const int own_column = warp % 4 * 16 * TILES, thread = warp % 4 * 32 + lane.number;
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
+    // The other half is still read when warps are at the next rows.
+    OUT* staged = reinterpret_cast<OUT*>(staging) + j / TOGETHER % 2 * HALF;
     if (!WHOLE_ROWS && first_row + 8 * j >= M) break;
     const Rows rows = terms.of(8 * j + 2 * (lane.number % 4));
     #pragma unroll
@@ -68,7 +74,8 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
         eight[e] = sums[i + e % SUMS / 4][e / SUMS * PLANE_SUMS + 4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
       if constexpr (STAGES_Y) {
-        OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + 16 * i + (lane.column - column);
+        OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + own_column + 16 * i;
+        to += lane.column - column;
         finish_group<FORM, Y_PITCH, GAP>(
             eight, rows, own, from, to, first_row + 8 * j, there);
       } else {
@@ -79,16 +86,17 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
         j % TOGETHER == TOGETHER - 1 || (!WHOLE_ROWS && first_row + 8 * (j + 1) >= M);
     if (STAGES_Y && last) {
       const int above = first_row + 8 * (j - j % TOGETHER);
-      __syncwarp();
+      asm volatile("bar.sync %0, 128;" :: "r"(2 + warp / 4) : "memory");
       #pragma unroll
-      for (int piece = lane.number; piece < 8 * TOGETHER * PIECES; piece += 32) {
-        const int row = piece / PIECES, at = piece % PIECES * PIECE;
+      for (int first = 0; first < ALL_PIECES; first += 128) {
+        const int piece = first + thread, row = piece / ROW_PIECES;
+        const int at = piece % ROW_PIECES * PIECE, there = column - own_column + at;
+        const bool inside = ALL_PIECES % 128 == 0 || piece < ALL_PIECES;
         const bool here = WHOLE_ROWS || (row <= j % TOGETHER * 8 + 7 && above + row < M);
-        if (here && (WHOLE_COLUMNS || column + at < N))
-          write(reinterpret_cast<uint4*>(y + (above + row) * N + column + at),
+        if (inside && here && (WHOLE_COLUMNS || there < N))
+          write(reinterpret_cast<uint4*>(y + (above + row) * N + there),
                 *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at));
       }
-      __syncwarp();
     }
   }
 }

@@ -3,9 +3,8 @@
 The left factor of wgmma is the gathered side, turned, in registers: 64 columns of 32 rows of b, or
 of 16 rows of floats. Its right factor is the vectors, whose rows are its columns, in shared memory
 as they were packed. Of values of 4 bits a byte has two columns, which as bytes of their own are
-16 times as large. A warpgroup copies rows of b by name; others turn them by ldmatrix.trans, as
-`staged_source.py` says. A bulk copy of each row would take 30 to 40 clocks on an H200, whatever its
-length.
+16 times as large. A warpgroup copies rows of b by name, 16 bytes a thread or a row by a bulk copy;
+others turn them by ldmatrix.trans, as `staged_source.py` says.
 """
 
 from __future__ import annotations
@@ -70,6 +69,14 @@ __device__ __forceinline__ void open_ring(const Ring& ring) {
   }
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+// One lane of a warp, of which the compiler knows that it is the only one: bulk copies of any other
+// choice stand in a loop over lanes, 31 to 43 clocks each.
+__device__ __forceinline__ bool is_elected() {
+  unsigned elected;
+  asm volatile("{ .reg .pred p; .reg .b32 leader; elect.sync leader|p, 0xffffffff;"
+               " selp.u32 %0, 1, 0, p; }" : "=r"(elected) :: "memory");
+  return elected;
+}
 __device__ __forceinline__ void copy(unsigned to, const void* from, int bytes, unsigned barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
                " [%0], [%1], %2, [%3];"
@@ -111,19 +118,27 @@ __device__ __forceinline__ VectorRow vector_row_of(
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
 // some stages together, of HELD times as many ahead.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+__device__ __forceinline__ int stages_of(const VectorRow& row) {
+  return (row.length + ROWS - 1) / ROWS;
+}
+// Whether a tile's stages go from the last one to the first.
+__device__ __forceinline__ bool goes_back(int tile) { return TURNS_BACK && tile / BLOCKS % 2; }
 struct Places {
   const int* next;
-  int asked, stages, held[HELD];
+  int asked, stages, step, held[HELD];
   __device__ __forceinline__ void read(int u) {
     held[u] = 0;
     if (asked < stages) held[u] = read_here(next);
-    asked += TOGETHER, next += TOGETHER * ROWS;
+    asked += TOGETHER, next += TURNS_BACK ? step : TOGETHER * ROWS;
   }
-  __device__ __forceinline__ void start(const int* places, const VectorRow& row, int thread) {
+  __device__ __forceinline__ void start(
+      const int* places, const VectorRow& row, bool back, int thread) {
     const int number = thread % 32;
-    stages = (row.length + ROWS - 1) / ROWS;
+    stages = stages_of(row);
     asked = number / OWN_ROWS;  // which of the stages that are read together
-    next = places + (row.stage + asked) * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
+    step = back ? -TOGETHER * ROWS : TOGETHER * ROWS;
+    const int first = row.stage + (back ? stages - 1 - asked : asked);
+    next = places + first * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
     #pragma unroll
     for (int u = 0; u < HELD; ++u) read(u);
   }
@@ -135,7 +150,7 @@ constexpr int LAG = CLUSTER == 1 || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
 struct Values {
   const unsigned char* next;
   Position at;
-  int behind;
+  int behind, step;
   __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
     constexpr int SHARE = VALUE_BYTES / CLUSTER;
     const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
@@ -144,7 +159,7 @@ struct Values {
                  :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
     if constexpr (CLUSTER == 1) copy(share, next, SHARE, full);
     else copy_to_all(share, next, SHARE, full);
-    next += VALUE_BYTES;
+    next += TURNS_BACK ? step : VALUE_BYTES;
     at.advance();
     --behind;
   }
@@ -156,13 +171,13 @@ __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
     int rank, int thread) {
   constexpr int CHUNKS = TILE_BYTES / 16;
-  constexpr int BULK_ROWS = OWN_ROWS * BULK / 4, PIECES = (OWN_ROWS - BULK_ROWS) * CHUNKS / 32;
+  constexpr int PIECES = OWN_ROWS * CHUNKS / 32;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
   constexpr bool EVEN = 32 % CHUNKS == 0;  // a lane copies the same columns of all of its rows
   const int number = thread % 32, first = thread / 32 * OWN_ROWS;
   const int first_own = number / CHUNKS, own_column = number % CHUNKS * 16;
   const auto row_of = [&](int i) {
-    return BULK_ROWS + (EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + number) / CHUNKS);
+    return EVEN ? i * (32 / CHUNKS) + first_own : (i * 32 + number) / CHUNKS;
   };
   const auto column_of = [&](int i) {
     return EVEN ? own_column : (i * 32 + number) % CHUNKS * 16;
@@ -170,21 +185,31 @@ __device__ __forceinline__ void copy_stages(
   const int own_bytes = in_bytes(N % TILE == 0 ? TILE : min(TILE, N - first_column));
   const unsigned char* own_columns =
       reinterpret_cast<const unsigned char*>(b) + in_bytes(first_column);
-  const int bulk_bytes = 4 * BULK_ROWS * own_bytes;
+  const bool by_bulk = BULK > 0 && thread / 32 >= 4 - BULK;
+  const int bulk_bytes = BULK * OWN_ROWS * own_bytes;
   const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
     wait_for(ring.empty(at.stage), at.phase);
     if (thread == 0 && ++values.behind > LAG) values.ask(ring, rank, bulk_bytes);
     __syncwarp();
     const unsigned to = ring.rows(at.stage) + first * PITCH;
-    if constexpr (BULK_ROWS > 0) {
-      const int from = __shfl_sync(0xffffffffu, place, lane + number % BULK_ROWS);
-      if (number < BULK_ROWS)
-        copy(to + number * PITCH, own_columns + in_bytes(from), own_bytes, full);
+    if (by_bulk) {
+      #pragma unroll 1
+      for (int row = 0; row < OWN_ROWS; row += 8) {
+        int from[8];
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) from[i] = __shfl_sync(0xffffffffu, place, lane + row + i);
+        if (is_elected()) {
+          #pragma unroll
+          for (int i = 0; i < 8; ++i)
+            copy(to + (row + i) * PITCH, own_columns + in_bytes(from[i]), own_bytes, full);
+        }
+        __syncwarp();
+      }
     }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
-    for (int piece = 0; piece < PIECES; piece += BATCH) {
+    for (int piece = by_bulk ? PIECES : 0; piece < PIECES; piece += BATCH) {
       int from[BATCH];
       #pragma unroll
       for (int i = 0; i < BATCH; ++i)

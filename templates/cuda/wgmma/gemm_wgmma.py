@@ -79,13 +79,15 @@ def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimF
     return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), plan.workspaces)
 
 
-def weighed(product: Gemm, config: WgmmaConfig, target: Target) -> Program | None:
+def weighed(
+    product: Gemm, config: WgmmaConfig, target: Target, rough: bool = False
+) -> Program | None:
     """The product to int32 that also says how large its rows and columns are; None where it cannot.
 
-    Besides the product's arrays it reads `a_scale` and `b_scale`, and writes those of
-    `Weighing.parts`.
+    rough: in single precision, where consumers share tiles. Besides the product's arrays it reads
+    `a_scale` and `b_scale`, and writes those of `Weighing.parts`.
     """
-    weighing = weighing_of(product, config, target)
+    weighing = weighing_of(product, config, target, rough)
     if weighing is None:
         return None
     work = product.as_conv2d()

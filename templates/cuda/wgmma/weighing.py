@@ -1,7 +1,9 @@
 """How large rows and columns of a wgmma product are, weighed by scales, found in its epilogue.
 
-Sums of magnitudes are of double precision, and parts of them are written that whoever reads them
-adds in a fixed order: of rows one for each n tile, of columns one for each m tile.
+Parts of sums of magnitudes are written that whoever reads them adds in a fixed order: of rows one
+for each n tile, of columns one for each consumer's rows. They are of double precision where another
+consumer's products hide the work, and where not of single precision, as near as `ROUGH` of
+`parts_of_sums.py` says.
 """
 
 from __future__ import annotations
@@ -23,21 +25,36 @@ from autoq.templates.tensor_spec import TensorSpec
 
 _FIRST_BARRIER = 8
 """Of the named barriers, one for each consumer, behind those of the pipeline."""
+LONGEST_ROUGH = 256
+"""Columns of a tile: a thread adds a quarter of a row's magnitudes one behind the other, so that a
+part in single precision is within 80 roundings of its sum, less than `ROUGH`."""
 _SPARE_REGISTERS = 72
 """What a thread needs beside its accumulators."""
 
 # Conversions to doubles run at a quarter of the rate of additions: a magnitude becomes one by its
 # bits behind those of 2^52, a scale, which is 0 or normal, by a longer exponent.
-_SOURCE = r"""
-namespace weighing_@ {
-__device__ __forceinline__ double magnitude(unsigned x) {
+_EXACT = r"""
+typedef double Sum;
+__device__ __forceinline__ Sum magnitude(unsigned x) {
   const int size = (int)x < 0 ? (int)(0u - x) : (int)x;
   return __dadd_rn(__hiloint2double(0x43300000, size), -0x1p52);
 }
-__device__ __forceinline__ double longer(float x) {
+__device__ __forceinline__ Sum longer(float x) {
   const unsigned bits = __float_as_uint(x);
   return x == 0.f ? 0. : __hiloint2double((int)((bits >> 3) + 0x38000000u), (int)(bits << 29));
 }
+__device__ __forceinline__ Sum fused(Sum x, Sum y, Sum z) { return __fma_rn(x, y, z); }
+__device__ __forceinline__ unsigned sign_of(Sum x) { return (unsigned)__double2hiint(x) >> 31; }
+"""
+_ROUGH = r"""
+typedef float Sum;
+__device__ __forceinline__ Sum magnitude(unsigned x) { return fabsf(__int2float_rn((int)x)); }
+__device__ __forceinline__ Sum longer(float x) { return x; }
+__device__ __forceinline__ Sum fused(Sum x, Sum y, Sum z) { return __fmaf_rn(x, y, z); }
+__device__ __forceinline__ unsigned sign_of(Sum x) { return __float_as_uint(x) >> 31; }
+"""
+_SOURCE = r"""
+namespace weighing_@ {
 // Scales of four columns, 0 beyond the last.
 __device__ __forceinline__ float4 read_columns(const float* columns, int at) {
   if constexpr (N % 4 == 0) {
@@ -53,72 +70,73 @@ __device__ __forceinline__ float4 read_columns(const float* columns, int at) {
 __device__ __forceinline__ void meet(int consumer) {
   asm volatile("bar.sync %0, 128;" : : "r"(FIRST_BARRIER + consumer) : "memory");
 }
-__device__ __forceinline__ double exchanged(double kept, double sent, int apart) {
+__device__ __forceinline__ Sum exchanged(Sum kept, Sum sent, int apart) {
   return kept + __shfl_xor_sync(0xffffffffu, sent, apart);
 }
 // The sum of one of four columns over a warp's lanes: which one is said by the lane's eighth.
-__device__ __forceinline__ double over_rows(const double (&x)[4], int lane) {
+__device__ __forceinline__ Sum over_rows(const Sum (&x)[4], int lane) {
   const bool upper = lane & 16, odd = lane & 8;
-  const double left = exchanged(upper ? x[2] : x[0], upper ? x[0] : x[2], 16);
-  const double right = exchanged(upper ? x[3] : x[1], upper ? x[1] : x[3], 16);
-  const double one = exchanged(odd ? right : left, odd ? left : right, 8);
+  const Sum left = exchanged(upper ? x[2] : x[0], upper ? x[0] : x[2], 16);
+  const Sum right = exchanged(upper ? x[3] : x[1], upper ? x[1] : x[3], 16);
+  const Sum one = exchanged(odd ? right : left, odd ? left : right, 8);
   return exchanged(one, one, 4);
 }
 }
 // The rows of a tile that a warpgroup has, and all its columns.
 __device__ __forceinline__ void weigh_@(
-    const unsigned* acc, const float* rows, const float* columns, double* row_parts,
-    double* column_parts, void* shared, int m_tile, int n_tile) {
+    const unsigned* acc, const float* rows, const float* columns, weighing_@::Sum* row_parts,
+    weighing_@::Sum* column_parts, void* shared, int m_tile, int n_tile) {
   using namespace weighing_@;
   int thread;  // read anew for each tile, which costs no register while it is multiplied
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   const int consumer = thread / 128 - 1, warp = thread / 32 % 4, lane = thread % 32;
-  const int top = m_tile * (64 * BLOCKS), left = n_tile * BLOCK_N;
-  double* own = static_cast<double*>(shared) + consumer * (4 * BLOCK_N);
+  const int part = m_tile * TEAM + consumer % TEAM, top = part * (64 * BLOCKS);
+  const int left = n_tile * BLOCK_N;
+  Sum* own = static_cast<Sum*>(shared) + consumer * (4 * BLOCK_N);
   meet(consumer);  // others may still read sums of the tile before
-  double scale[BLOCKS][2], sums[BLOCKS][2] = {};
+  Sum scale[BLOCKS][2], sums[BLOCKS][2] = {};
   const int row = top + warp * 16 + lane / 4;
   #pragma unroll
   for (int i = 0; i < 2 * BLOCKS; ++i) {
     const int at = row + i / 2 * 64 + i % 2 * 8;
-    scale[i / 2][i % 2] = WHOLE_M || at < M ? longer(__ldg(rows + at)) : 0.;
+    scale[i / 2][i % 2] = WHOLE_M || at < M ? longer(__ldg(rows + at)) : (Sum)0;
   }
   constexpr int AHEAD = 3;
-  double found[AHEAD];
+  Sum found[AHEAD];
   #pragma unroll
   for (int g = 0; g < BLOCK_N / 16; ++g) {
     const int group = g * 4 / CHANNELS, four = g % (CHANNELS / 4);
     const int column = (group * 4 + lane % 4) * CHANNELS + four * 4;
-    double weighed[4] = {};
+    Sum weighed[4] = {};
     // No sum is negative, which only we know: scales are not all read at once, which spills.
-    const unsigned none = g < AHEAD ? 0 : (unsigned)__double2hiint(found[(g + 1) % AHEAD]) >> 31;
+    const unsigned none = g < AHEAD ? 0 : sign_of(found[(g + 1) % AHEAD]);
     const float4 of_four = read_columns(columns, left + column + none);
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const double weight = longer(c == 0 ? of_four.x : c == 1 ? of_four.y : c == 2 ? of_four.z
+      const Sum weight = longer(c == 0 ? of_four.x : c == 1 ? of_four.y : c == 2 ? of_four.z
                                                                          : of_four.w);
       #pragma unroll
       for (int i = 0; i < 2 * BLOCKS; ++i) {
         const int unit = i / 2 * (BLOCK_N / (4 * CHANNELS)) + group;
         const int at = unit * 2 * CHANNELS + four * 8 + c / 2 * 4 + i % 2 * 2 + c % 2;
-        const double x = magnitude(acc[at]);
-        weighed[c] = __fma_rn(x, scale[i / 2][i % 2], weighed[c]);
-        sums[i / 2][i % 2] = __fma_rn(x, weight, sums[i / 2][i % 2]);
+        const Sum x = magnitude(acc[at]);
+        weighed[c] = fused(x, scale[i / 2][i % 2], weighed[c]);
+        sums[i / 2][i % 2] = fused(x, weight, sums[i / 2][i % 2]);
       }
     }
-    const double sum = found[g % AHEAD] = over_rows(weighed, lane);
+    const Sum sum = found[g % AHEAD] = over_rows(weighed, lane);
     if (lane % 8 < 4) own[warp * BLOCK_N + column + lane / 8] = sum;
   }
   #pragma unroll
   for (int i = 0; i < 2 * BLOCKS; ++i) {
-    double sum = sums[i / 2][i % 2];
+    Sum sum = sums[i / 2][i % 2];
     sum = exchanged(sum, sum, 1), sum = exchanged(sum, sum, 2);
     const int at = row + i / 2 * 64 + i % 2 * 8;
     if (lane % 4 == 0 && (WHOLE_M || at < M)) row_parts[(size_t)n_tile * M + at] = sum;
   }
   meet(consumer);
   for (int i = warp * 32 + lane; i < BLOCK_N && (WHOLE_N || left + i < N); i += 128)
-    column_parts[(size_t)m_tile * N + left + i] =
+    column_parts[(size_t)part * N + left + i] =
         own[i] + own[BLOCK_N + i] + (own[2 * BLOCK_N + i] + own[3 * BLOCK_N + i]);
 }
 """
@@ -126,11 +144,12 @@ __device__ __forceinline__ void weigh_@(
 
 @dataclass(frozen=True)
 class Weighing:
-    """What the epilogue of a product int32 [m, n] finds besides it."""
+    """What the epilogue of a product int32 [m, n] finds besides it, exactly or roughly."""
 
     m: int
     n: int
     config: PipelineConfig
+    rough: bool
 
     @property
     def row_parts(self) -> int:
@@ -140,18 +159,23 @@ class Weighing:
     @property
     def column_parts(self) -> int:
         """Sums of a column."""
-        return ceil_div(self.m, self.config.block_m)
+        return ceil_div(self.m, self.config.block_m) * self.config.row_team
+
+    @property
+    def dtype(self) -> str:
+        """Of the sums."""
+        return "float32" if self.rough else "float64"
 
     @property
     def smem_bytes(self) -> int:
         """Sums of the columns of each warp."""
-        return 32 * self.config.block_n * self.config.consumers
+        return (16 if self.rough else 32) * self.config.block_n * self.config.consumers
 
     def parts(self) -> tuple[TensorSpec, TensorSpec]:
         """What is written: the sums of rows, and those of columns."""
         return (
-            TensorSpec("row_parts", (self.row_parts, self.m), "float64"),
-            TensorSpec("column_parts", (self.column_parts, self.n), "float64"),
+            TensorSpec("row_parts", (self.row_parts, self.m), self.dtype),
+            TensorSpec("column_parts", (self.column_parts, self.n), self.dtype),
         )
 
     @cached_property
@@ -162,22 +186,28 @@ class Weighing:
             "WHOLE_M": self.m % config.block_m == 0, "WHOLE_N": self.n % config.block_n == 0,
             "M": self.m, "N": self.n, "BLOCKS": config.m_blocks, "BLOCK_N": config.block_n,
             "CHANNELS": config.channels,  "FIRST_BARRIER": _FIRST_BARRIER,
+            "TEAM": config.row_team,
         }  # fmt: skip
         constants = "".join(f"constexpr int {name} = {int(n)};\n" for name, n in numbers.items())
         opened = "namespace weighing_@ {\n"
-        return device_function("weigh", _SOURCE.replace(opened, opened + constants, 1))
+        kind = _ROUGH if self.rough else _EXACT
+        return device_function("weigh", _SOURCE.replace(opened, opened + constants + kind, 1))
 
 
-def weighing_of(product: Gemm, config: PipelineConfig, target: Target) -> Weighing | None:
+def weighing_of(
+    product: Gemm, config: PipelineConfig, target: Target, rough: bool = False
+) -> Weighing | None:
     """What the product's epilogue finds where consumers take whole tiles in turn; else None.
 
     There it hides behind the products of another consumer. On an H100, during development, it took
     17 us less than a pass over a product [4096, 4096]; where two consumers share the tiles of
-    [8192, 8192] all took 42 us more. None also where registers or shared memory do not suffice.
+    [8192, 8192] all took 42 us more. rough: those find it too, in single precision. None also where
+    registers or shared memory do not suffice.
     """
-    found = Weighing(product.m, product.n, config)
+    alone = config.teams > 1
+    found = Weighing(product.m, product.n, config, not alone)
     whole = config.parts == 1 and not config.stream_k and not config.tail_stages
-    whole &= config.teams > 1
+    whole &= alone or (rough and config.block_n <= LONGEST_ROUGH)
     registers = config.registers.consumer - config.accumulators
     work = product.as_conv2d()
     smem = config.smem_bytes(config.layout(work)) + found.smem_bytes

@@ -12,6 +12,8 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.shared.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.workload import Workload
 
+_OUTPUTS = ("int8", "uint8", "float32")
+
 
 @dataclass(frozen=True)
 class SharedGemm(SharedProducts, operator="shared_gemm"):
@@ -35,9 +37,11 @@ class SharedGemm(SharedProducts, operator="shared_gemm"):
         require_positive(self, "m", "n", "k")
         if not 2 <= self.products <= MOST_PRODUCTS:
             raise InputError(f"{self.products} products: 2 to {MOST_PRODUCTS}")
-        bytes_out = self.epilogue.out_dtype in ("int8", "uint8")
-        if len(self.one.inputs) > 1 or self.in_dtype == "float32" or not bytes_out:
-            raise InputError(f"{self}: products of integers to bytes, without further inputs")
+        known = self.epilogue.out_dtype in _OUTPUTS
+        if len(self.one.inputs) > 1 or self.in_dtype == "float32" or not known:
+            raise InputError(
+                f"{self}: products of integers to bytes or float32, without further inputs"
+            )
 
     @property
     def one(self) -> Gemm:
@@ -71,7 +75,7 @@ def sharing(workloads: Sequence[Workload]) -> SharedGemm | None:
     alike = isinstance(first, Gemm) and all(workload == first for workload in workloads)
     if not alike or not isinstance(first, Gemm) or not 2 <= len(workloads) <= MOST_PRODUCTS:
         return None
-    plain = len(first.inputs) == 1 and first.epilogue.out_dtype in ("int8", "uint8")
+    plain = len(first.inputs) == 1 and first.epilogue.out_dtype in _OUTPUTS
     if not plain or first.in_dtype == "float32":
         return None
     found = shared(first, len(workloads))

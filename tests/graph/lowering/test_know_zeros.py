@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from workloads.pruned import PATTERNS, knowing, pruned_case
 
 from autoq.pruning.pattern import Pattern
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
@@ -23,6 +27,8 @@ EXPECTED = {
     "ew": "gemm_elements",
 }  # fmt: skip
 """A kernel that makes use of the zeros of bytes at a sparsity of 0.75, and of 0.5 of 2:4."""
+IN_TILES = ["gemm_tile_picked", "gemm_tile_wise"]
+"""All that make use of tiles of 16-bit floats on Hopper."""
 
 
 def kernels(dense: Gemm | FloatGemm, pattern: Pattern, sparsity: float, target: str) -> list[str]:
@@ -42,7 +48,9 @@ def test_every_pattern_has_kernels_on_hopper(pattern: Pattern) -> None:
     sparsity = 0.5 if pattern.kind == "vw" else 0.75
     assert EXPECTED[str(pattern)] in kernels(BYTES, pattern, sparsity, "cuda:sm_90a")
     if pattern.kind not in ("bw", "ew"):
-        assert kernels(HALVES, pattern, sparsity, "cuda:sm_90a") == [EXPECTED[str(pattern)]]
+        expected = EXPECTED[str(pattern)]
+        alike = IN_TILES if expected in IN_TILES else [expected]
+        assert kernels(HALVES, pattern, sparsity, "cuda:sm_90a") == alike
     if pattern.kind != "vw":
         assert kernels(SINGLE, pattern, sparsity, "cuda:sm_90a") == ["gemm_elements"]
 
@@ -50,7 +58,7 @@ def test_every_pattern_has_kernels_on_hopper(pattern: Pattern) -> None:
 def test_blocks_of_16_bit_floats_are_tiles_and_few_values_single_ones() -> None:
     for granularity in (16, 32, 64):
         found = kernels(HALVES, Pattern.make("bw", granularity), 0.75, "cuda:sm_90a")
-        assert found == ["gemm_tile_wise"]
+        assert found == IN_TILES
     assert kernels(HALVES, Pattern.make("ew"), 0.9, "cuda:sm_90a") == ["gemm_elements"]
 
 
@@ -71,3 +79,35 @@ def test_dense_weights_and_those_of_few_zeros_stay_what_they_are() -> None:
 def test_single_values_in_poorly_filled_vectors_have_both_kinds_of_kernels() -> None:
     found = kernels(BYTES, Pattern.make("ew"), 0.97, "cuda:sm_90a")
     assert {"gemm_elements", "gemm_spmm_panel"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("conv", "as_product"),
+    [
+        (Conv2d(2, 7, 9, 64, 128, 3, 3, padding=(1, 1, 1, 1)), Gemm(126, 128, 576)),
+        (
+            FloatConv2d(2, 7, 9, 64, 128, 3, 3, padding=(1, 1, 1, 1)),
+            FloatGemm(126, 128, 576, weight_dtype="float16"),
+        ),
+    ],
+    ids=["bytes", "floats"],
+)
+def test_convolutions_know_tiles_of_their_taps(
+    conv: Conv2d | FloatConv2d, as_product: Gemm | FloatGemm
+) -> None:
+    """A weight [k, r, s, c] is one of r * s * c rows; groups and other patterns stay dense."""
+    target = parse_target("cuda:sm_90a")
+    for pattern, known in [(Pattern.make("tw", 32), True), (Pattern.make("ew"), False)]:
+        _, constants = pruned_case(np.random.default_rng(1), as_product, pattern, 0.75)
+        weight = constants["weight"]
+        constants = {**constants, "weight": weight.reshape(conv.weight_shape)}
+        workload = knowing(conv, constants, target)
+        assert (workload != conv) == known and workload.dense == conv
+        workload.check_constants(constants)
+        if known:
+            names = {template.name for template in matching(workload, target)}
+            dense = {template.name for template in matching(conv, target)}
+            assert names == dense | {"gemm_tile_picked"}
+            assert knowing(conv, constants, parse_target("cuda:sm_80")) == conv
+            grouped = replace(conv, c=128, groups=2)
+            assert knowing(grouped, constants, target) == grouped

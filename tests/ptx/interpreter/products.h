@@ -6,10 +6,11 @@
 namespace ptx {
 
 // Element types by the number that `Parser` gives.
-enum Element { E_S4, E_U4, E_S8, E_U8, E_F16, E_BF16, E_E4M3 };
+enum Element { E_S4, E_U4, E_S8, E_U8, E_F16, E_BF16, E_E4M3, E_TF32 };
 
 inline bool is_floating(int element) { return element >= E_F16; }
 inline int element_bits(int element) {
+  if (element == E_TF32) return 32;
   return element <= E_U4 ? 4 : element == E_F16 || element == E_BF16 ? 16 : 8;
 }
 
@@ -25,6 +26,7 @@ inline int32_t integer_element(uint32_t bits, int element) {
 inline float float_element(uint32_t bits, int element) {
   if (element == E_F16) return to_float(half_t{uint16_t(bits)});
   if (element == E_BF16) return to_float(bfloat_t{uint16_t(bits)});
+  if (element == E_TF32) return std::bit_cast<float>(bits & 0xffffe000u);  // what lies below is not read
   static const std::vector<float> table = [] {
     std::vector<float> values(256);
     for (int i = 0; i < 256; ++i) values[i] = to_float_e4m3(i);

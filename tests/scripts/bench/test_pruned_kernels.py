@@ -34,3 +34,16 @@ def test_a_case_is_made_once_and_read_as_it_was_made(tmp_path):
             assert machine_code(first.kernel) == machine_code(second.kernel)
             assert len(first.packed) == len(second.packed)
     assert any(second.kernel is not None for _, second in pairs)
+
+
+@needs_nvcc
+def test_knobs_are_for_all_templates_or_for_one(tmp_path):
+    """A set of knobs names a template, or holds for every one that has them."""
+    case = PrunedCase(Gemm(64, 256, 320), 0.75, Pattern.make("tw", 64))
+    knobs = [("stages=3",), ("gemm_tile_picked:", "stages=4"), ("gemm_tile_wise:", "stages=5")]
+    made = prepared(case, knobs, parse_target("cuda:sm_90a"), tmp_path)
+    found = {(one.template, one.config["stages"]) for one in made.candidates}
+    assert found == {
+        ("gemm_tile_picked", 3), ("gemm_tile_wise", 3), ("gemm_tile_picked", 4),
+        ("gemm_tile_wise", 5),
+    }  # fmt: skip

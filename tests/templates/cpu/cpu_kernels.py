@@ -151,6 +151,15 @@ def check_layer(template: Template, workload: Conv2d | Gemm, **options: Any) -> 
     check(template, workload, *random_layer(workload), **options)
 
 
+def small_tile(template: Template, workload: Conv2d | Gemm, target: Target | None = None) -> Any:
+    """A configuration of a convolution of two pixels, or of one where there is no other.
+
+    LLVM takes the longer the more pixels a tile has: each is finished in instructions of its own.
+    """
+    legal = list(template.space(workload, target or host()).enumerate())
+    return max((config for config in legal if config.pixels <= 2), key=lambda c: c.pixels)
+
+
 HASWELL = Target("cpu", "haswell", units=2, avx2=True)
 """A CPU with AVX2 and no AVX512, for hosts that have both."""
 

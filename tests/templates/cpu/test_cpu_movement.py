@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from cpu_kernels import check, output_bounds, random_array
@@ -34,7 +32,10 @@ def check_scalars(template, workload, activations, scalars, tasks=None) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
 @pytest.mark.parametrize("kind", ["max", "average"])
 def test_pool2d(kind, dtype):
-    for requantize, include in product((True, False), repeat=2):
+    modes = [(True, True), (False, True)]
+    if kind == "average":  # a maximum knows no padding
+        modes += [(True, False)]
+    for requantize, include in modes:
         workload = Pool2d(kind, 2, 9, 7, 83, 3, 2, (2, 1), (1, 0, 1, 1), include, dtype, dtype,
                           requantize)  # fmt: skip
         x = random_array(RNG, workload.x_shape, dtype)
@@ -82,9 +83,10 @@ def test_concat_of_floats_copies():
     check_scalars(concat.TEMPLATE, workload, activations, [[0, 1, -9, 9, 0]] * 2)
 
 
-@pytest.mark.parametrize("out_dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("block", [1, 2])
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    ("layout", "block", "out_dtype"),
+    [("NCHW", 1, "int8"), ("NCHW", 2, "uint8"), ("NHWC", 1, "uint8"), ("NHWC", 2, "int8")],
+)
 def test_quantize(layout, block, out_dtype):
     for channels, planes in ((3 * block * block, False), (16, False), (16, True)):
         workload = Quantize(2, 8, 22, 3, channels, block, layout, out_dtype, planes)
@@ -99,8 +101,7 @@ def test_quantize_divides_and_rounds_half_to_even():
     check_scalars(quantize.TEMPLATE, workload, [x], scalars_of("int8", 0.1))
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("in_dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(("layout", "in_dtype"), [("NCHW", "int8"), ("NHWC", "uint8")])
 def test_dequantize(layout, in_dtype):
     for h, w, c, tasks in ((5, 7, 33, 3), (1, 1, 33, 1), (4, 4, 1, 1)):
         workload = Dequantize(2, h, w, c, layout, in_dtype)

@@ -26,9 +26,11 @@ def exact(workload: Gemm, values: object, constants: dict[str, object]) -> int:
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=str)
 def test_random_weights(pattern: Pattern) -> None:
+    """Of bytes, and for every other pattern and single weights of float32."""
     rng = np.random.default_rng(5)
     found = 0
-    for single in (False, True):
+    both = PATTERNS.index(pattern) % 2 or pattern.kind == "ew"
+    for single in (False, True) if both else (False,):
         extents = [int(rng.integers(1, 50)), *(int(e) for e in rng.integers(90, 300, 2))]
         dense = Gemm(*extents)
         if single:

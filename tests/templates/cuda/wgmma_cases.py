@@ -99,19 +99,16 @@ def few_shared(space: Any, each: int) -> list[Any]:
     find no legal configuration say that there is none.
     """
     rng = np.random.default_rng(11)
-    knobs = space.knobs
     kinds: dict[Any, list[Any]] = {}
-    for grid, team in itertools.product(knobs["grid"], knobs["team"]):
+    for grid, team in itertools.product(space.knobs["grid"], space.knobs["team"]):
         if grid.cluster * team.k_groups == 1:
             continue
-        for _ in range(400):
-            found = kinds.setdefault((grid.cluster, grid.shared, team.k_groups), [])
-            if len(found) == each:
-                break
-            values = {name: choice[rng.integers(len(choice))] for name, choice in knobs.items()}
-            config = space.config_type(**{**values, "grid": grid, "team": team})
-            if space.legal(config) and config not in found:
-                found.append(config)
+        found = kinds.setdefault((grid.cluster, grid.shared, team.k_groups), [])
+        if len(found) < each:
+            these = space.restricted({"grid": (grid,), "team": (team,)})
+            drawn = rng.choice(these.size, min(400, these.size), replace=False)
+            legal = drawn[these.legal_codes(drawn)]
+            found += map(these.config, legal[: each - len(found)].tolist())
     return [config for found in kinds.values() for config in found]
 
 

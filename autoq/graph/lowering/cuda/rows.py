@@ -27,7 +27,7 @@ from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
 from autoq.templates.tensor_spec import TensorSpec
 
-_MOST_OPERANDS = 8
+_MOST_OPERANDS = 12
 _MOST_PRIMITIVES = 64
 
 _SOURCE = r"""

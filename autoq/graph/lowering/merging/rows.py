@@ -7,6 +7,7 @@ registers, so that a mask in front of a softmax and all of a normalisation cost 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -69,16 +70,35 @@ def _larger(
 
 
 def _viewed(node: Node | None, shape: tuple[int, ...]) -> Fusion | None:
-    """A fusion as one that writes a shape: one of elements whose arrays have its output's shape."""
+    """A fusion as one that writes a shape: one of elements whose arrays have its output's shape.
+
+    Others are of a single element, or of last axes that both shapes have.
+    """
     if not isinstance(node, Fusion) or node.output_shape == shape:
         return node if isinstance(node, Fusion) else None
-    alike = all(given == node.output_shape for given in node.input_shapes)
-    alike = alike and all(array.size == 1 for array in node.constants)
-    if not alike or not all(_of_elements(primitive) for primitive in node.primitives):
+    if not all(_of_elements(primitive) for primitive in node.primitives):
         return None
-    constants = tuple(array.reshape(()) for array in node.constants)
-    shapes = (shape,) * len(node.inputs)
+    inputs = [_viewed_shape(given, node.output_shape, shape) for given in node.input_shapes]
+    sizes = [_viewed_shape(array.shape, node.output_shape, shape) for array in node.constants]
+    if None in inputs or None in sizes:
+        return None
+    constants = tuple(
+        array.reshape(size) for array, size in zip(node.constants, sizes, strict=True)
+    )
+    shapes = tuple(given for given in inputs if given is not None)
     return replace(node, input_shapes=shapes, constants=constants, output_shape=shape)
+
+
+def _viewed_shape(
+    given: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """The shape of an array of a fusion whose results of a shape are seen as another one."""
+    if given == before:
+        return after
+    if math.prod(given) == 1:
+        return ()
+    last = len(given)
+    return given if given == before[-last:] == after[-last:] else None
 
 
 def _of_elements(primitive: Primitive) -> bool:

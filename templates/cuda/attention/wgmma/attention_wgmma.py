@@ -40,7 +40,11 @@ def takes(workload: Attention, target: Target) -> bool:
 
 def matches(workload: object, target: Target) -> bool:
     """16-bit floats that `takes` allows."""
-    return isinstance(workload, Attention) and workload.floating and takes(workload, target)
+    return (
+        isinstance(workload, Attention)
+        and workload.q_dtype in ("float16", "bfloat16")
+        and takes(workload, target)
+    )
 
 
 def build(workload: Attention, config: WgmmaAttentionConfig, target: Target) -> PrimFunc:

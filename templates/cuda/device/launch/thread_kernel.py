@@ -19,6 +19,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
+from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
@@ -109,7 +110,7 @@ def whole_bytes(row: int, *dtypes: str) -> bool:
 
 
 def thread_kernel(
-    parameters: Sequence[TensorSpec],
+    parameters: Sequence[TensorSpec | Mapped],
     blocks: int,
     threads: int,
     target: Target,
@@ -121,17 +122,22 @@ def thread_kernel(
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
-    that the registers of a multiprocessor have room for at least.
+    that the registers of a multiprocessor have room for at least. Of mapped parameters the body
+    gets the map's address.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
         builder.func_name("main")
         buffers = []
         for parameter in parameters:
-            handle = builder.arg(parameter.name, builder.handle())
-            array = stored(parameter.shape, parameter.dtype)
+            spec = parameter.spec if isinstance(parameter, Mapped) else parameter
+            handle = builder.arg(spec.name, builder.handle())
+            array = stored(spec.shape, spec.dtype)
             buffers.append(builder.match_buffer(handle, *array, align=16))
-        pointers = [_pointer(buffer) for buffer in buffers]
+        pointers = [
+            parameter.encoded(buffer.data) if isinstance(parameter, Mapped) else _pointer(buffer)
+            for parameter, buffer in zip(parameters, buffers, strict=True)
+        ]
         builder.device_entry()
         with ExitStack() as attributes:
             if together > 1:

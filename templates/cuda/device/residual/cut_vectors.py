@@ -10,7 +10,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
+from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH, PartsOfSums
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -22,7 +22,7 @@ _THREADS = 8 * _VECTORS
 # Lanes have neighbouring vectors, warps an eighth of the parts each. Sums are added in one order.
 _SOURCE = r"""
 constexpr int THREADS = 8 * VECTORS;
-__device__ __forceinline__ double sum_of(const double* parts, int count, size_t step, int eighth) {
+__device__ __forceinline__ double sum_of(const Part* parts, int count, size_t step, int eighth) {
   double sum = 0.;
   #pragma unroll 8
   for (int i = eighth; i < count; i += 8) sum += __ldg(parts + i * step);
@@ -33,6 +33,17 @@ __device__ __forceinline__ int whole_cut(double weighed, double whole, float thr
   const double cut = 2. * (double)threshold * (weighed / whole);
   return cut < 128. ? (int)cut : 128;
 }
+// The block's sum, which all threads get. Others may still read `shared`.
+__device__ __forceinline__ double over_block(double sum, double* shared, int thread) {
+  #pragma unroll
+  for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+  __syncthreads();
+  if (thread % 32 == 0) shared[thread / 32] = sum;
+  __syncthreads();
+  sum = 0.;
+  for (int w = 0; w < THREADS / 32; ++w) sum += shared[w];
+  return sum;
+}
 // What the vectors of one side are divided by: the magnitudes of the other side's, weighed.
 __device__ __forceinline__ double whole_of(
     const int* magnitudes, const float* scales, int count, double* shared, int thread) {
@@ -40,32 +51,56 @@ __device__ __forceinline__ double whole_of(
   #pragma unroll 8
   for (int i = thread; i < count; i += THREADS)
     whole += (double)__ldg(magnitudes + i) * (double)__ldg(scales + i);
-  #pragma unroll
-  for (int apart = 16; apart > 0; apart /= 2) whole += __shfl_xor_sync(0xffffffffu, whole, apart);
-  if (thread % 32 == 0) shared[thread / 32] = whole;
-  __syncthreads();
-  whole = 0.;
-  for (int w = 0; w < THREADS / 32; ++w) whole += shared[w];
-  return whole;
+  return over_block(whole, shared, thread);
+}
+// A row's or a column's weighed sum, from the product itself.
+__device__ __forceinline__ double weighed_again(
+    const int* product, const float* scales, int side, int vector, double* shared, int thread) {
+  const size_t first = side ? vector : (size_t)vector * N, step = side ? N : 1;
+  double sum = 0.;
+  #pragma unroll 8
+  for (int i = thread; i < (side ? M : N); i += THREADS)
+    sum += fabs((double)__ldg(product + first + i * step)) * (double)__ldg(scales + i);
+  return over_block(sum, shared, thread);
 }
 __device__ __forceinline__ void cut_vectors(
-    const double* row_parts, const double* column_parts, const float* row_scales,
+    const Part* row_parts, const Part* column_parts, const float* row_scales,
     const float* column_scales, const int* of_rows, const int* of_columns, const float* threshold,
-    int* row_cuts, int* column_cuts, void* counts, double* shared, int block, int thread) {
+    const int* product, int* row_cuts, int* column_cuts, void* counts, double* shared, int block,
+    int thread) {
   const int side = block >= BLOCKS_A;
   const int own = thread % VECTORS, eighth = thread / VECTORS;
   const int vectors = side ? N : M, count = side ? COLUMN_PARTS : ROW_PARTS;
   const int vector = (side ? block - BLOCKS_A : block) * VECTORS + own;
-  const double* parts = side ? column_parts : row_parts;
+  const Part* parts = side ? column_parts : row_parts;
   if (block == 0 && thread < 2) static_cast<unsigned long long*>(counts)[thread] = 0;
   shared[thread] = vector < vectors ? sum_of(parts + vector, count, vectors, eighth) : 0.;
   const double whole = whole_of(side ? of_rows : of_columns, side ? row_scales : column_scales,
                                 side ? M : N, shared + THREADS, thread);
-  if (eighth > 0 || vector >= vectors) return;
   double weighed = shared[own];
   #pragma unroll
   for (int w = 1; w < 8; ++w) weighed += shared[VECTORS * w + own];
-  (side ? column_cuts : row_cuts)[vector] = whole_cut(weighed, whole, __ldg(threshold));
+  const float by = __ldg(threshold);
+  int cut = whole_cut(weighed, whole, by);
+  if constexpr (ROUGH) {
+    // Where the error leaves a choice of two integers, all threads weigh the vector again.
+    const double error = ERROR;
+    const bool unsure = !(weighed < 1e300) || whole_cut(weighed * (1. - error), whole, by) !=
+                                                   whole_cut(weighed * (1. + error), whole, by);
+    unsigned* unsure_of = reinterpret_cast<unsigned*>(shared + THREADS + THREADS / 32);
+    const unsigned found = __ballot_sync(0xffffffffu, unsure && vector < vectors);
+    if (thread < VECTORS && thread % 32 == 0) unsure_of[thread / 32] = found;
+    __syncthreads();
+    #pragma unroll 1
+    for (int at = 0; at < VECTORS; ++at) {
+      if (!(unsure_of[at / 32] >> at % 32 & 1u)) continue;
+      const double again = weighed_again(product, side ? row_scales : column_scales, side,
+                                         vector - own + at, shared + THREADS, thread);
+      if (own == at) cut = whole_cut(again, whole, by);
+    }
+  }
+  if (eighth > 0 || vector >= vectors) return;
+  (side ? column_cuts : row_cuts)[vector] = cut;
 }
 """
 
@@ -75,16 +110,19 @@ def cut_kernel(
 ) -> PrimFunc:
     """The kernel that writes `sides.cuts`, and zeros to `sides.kept` for those who count next.
 
-    given: `parts.arrays`, scales of rows and columns, their sums of magnitudes, and the threshold;
-    parameters these, then what is written.
+    given: `parts.arrays`, scales of rows and columns, their sums of magnitudes, the threshold, and
+    the product, which is read where parts are rough and leave a cut open; parameters these, then
+    what is written.
     """
     blocks_a = blocks_for(sides.m, _VECTORS)
     sizes = {"M": sides.m, "N": sides.n, "BLOCKS_A": blocks_a, "VECTORS": _VECTORS,
-             "ROW_PARTS": parts.of_rows, "COLUMN_PARTS": parts.of_columns}  # fmt: skip
-    functions = DeviceNamespace("cut_vectors", _SOURCE, {}, sizes)
+             "ROW_PARTS": parts.of_rows, "COLUMN_PARTS": parts.of_columns,
+             "ROUGH": parts.rough}  # fmt: skip
+    source = _SOURCE.replace("ERROR", ROUGH.hex())
+    functions = DeviceNamespace("cut_vectors", source, {"Part": parts.dtype}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        size = (_THREADS + _THREADS // 32,)
+        size = (_THREADS + _THREADS // 32 + _VECTORS // 64,)
         shared = builder.alloc_buffer(size, "float64", scope="shared").data
         call(functions.function("cut_vectors"), *pointers, shared, block, thread)
 

@@ -6,24 +6,37 @@ from dataclasses import dataclass
 
 from autoq.templates.tensor_spec import TensorSpec
 
+ROUGH = 2.0**-17
+"""How far a part in single precision is from its sum at most, as a share of it.
+
+Magnitudes are not negative, so that the same holds of all parts together.
+"""
+
 
 @dataclass(frozen=True)
 class PartsOfSums:
     """What a pass over a product int32 [m, n], or the product itself, leaves of its magnitudes.
 
-    of_rows, of_columns: how many parts a row has and a column. A row is the sum of |p| by the
-    columns' scale, a column that by the rows' scale; whoever adds parts does it in one order.
+    of_rows, of_columns: how many parts a row has and a column; rough: whether they are in single
+    precision. A row is the sum of |p| by the columns' scale, a column that by the rows' scale;
+    whoever adds parts does it in one order.
     """
 
     m: int
     n: int
     of_rows: int
     of_columns: int
+    rough: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """Of the parts."""
+        return "float32" if self.rough else "float64"
 
     @property
     def arrays(self) -> tuple[TensorSpec, TensorSpec]:
         """Those of rows, [of_rows, m], and of columns, [of_columns, n]."""
         return (
-            TensorSpec("row_parts", (self.of_rows, self.m), "float64"),
-            TensorSpec("column_parts", (self.of_columns, self.n), "float64"),
+            TensorSpec("row_parts", (self.of_rows, self.m), self.dtype),
+            TensorSpec("column_parts", (self.of_columns, self.n), self.dtype),
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from autoq.templates.cuda.device.residual.combine import Combination
-from autoq.templates.cuda.device.residual.correct import Correction
+from autoq.templates.cuda.device.residual.correction.by_bands import BandCorrection
+from autoq.templates.cuda.device.residual.correction.by_lanes import Correction
+from autoq.templates.cuda.device.residual.correction.combine import Combination
+from autoq.templates.cuda.device.residual.correction.panel import panel_of
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
-from autoq.templates.cuda.device.residual.panel import panel_of
-from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise_panels import Panels, panels_of
-from autoq.templates.cuda.device.residual.quantise_rows import RowsQuantised
+from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import Panels, panels_of
+from autoq.templates.cuda.device.residual.quantise.quantise_rows import RowsQuantised
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.turned import turned_shape
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
@@ -155,7 +156,8 @@ class ResidualPlan:
 
     @property
     def sides(self) -> Sides:
-        return Sides(self.workload.m, self.workload.n, self.workload.k, self.knobs.share)
+        return Sides(self.workload.m, self.workload.n, self.workload.k, self.knobs.share,
+                     self.knobs.bands)  # fmt: skip
 
     @property
     def weighted_sums(self) -> WeightedSums:
@@ -196,13 +198,25 @@ class ResidualPlan:
         work = self.workload
         if work.constant_b or work.b_order == "nk":
             return None
-        return panels_of(work.n, work.k, target)
+        return panels_of(work.n, work.k, target, self.knobs.wide_panels)
 
-    def correction(self, target: Target) -> Correction:
-        """How y is put together where sides may take part by lists."""
+    def holds_panel(self, target: Target) -> bool:
+        """Whether a block of the correction holds residuals of a."""
+        return self.knobs.bands or panel_of(self.knobs.panel_rows, self.k, target).held
+
+    def correction(self, target: Target, last_first: bool) -> Correction | BandCorrection:
+        """How y is put together where sides may take part by lists.
+
+        last_first: whether the last rows of the product were the last that the L2 saw of it.
+        """
         work, knobs = self.workload, self.knobs
+        if knobs.bands:
+            return BandCorrection(
+                work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts,
+                knobs.pieces_ahead, last_first,
+            )  # fmt: skip
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
             work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,
-            knobs.column_parts,
+            knobs.column_parts, last_first,
         )  # fmt: skip

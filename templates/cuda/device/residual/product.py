@@ -37,6 +37,7 @@ class ResidualProduct:
     own, or have fewer where weights are no constants, the one that is used untuned first;
     preferred: knobs of a product that are used untuned where they are legal together.
     weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
+    rough: whether there is one whose sums are in single precision.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
     """
 
@@ -46,6 +47,7 @@ class ResidualProduct:
     values: Callable[[Gemm], Mapping[str, tuple[Any, ...]]]
     preferred: Callable[[Gemm], Mapping[str, Any]]
     weighed: Callable[[Gemm, Any, Target], Program | None] = lambda product, config, target: None
+    rough: bool = False
     four_bits: bool = False
 
     def matches(self, workload: object, target: Target) -> bool:
@@ -66,7 +68,8 @@ class ResidualProduct:
         """The knobs of the inner template, and those of what runs beside it."""
         product = self._product(workload, target)
         inner = self.inner.space(product, target)
-        knobs = {**inner.knobs, **self.values(product), **knob_values(workload)}
+        knobs = {**inner.knobs, **self.values(product), **knob_values(workload, target)}
+        knobs["rough_sums"] = knobs["rough_sums"] if self.rough else (False,)
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
         return Space(self.config_type, ordered, inner.constraints, inner.derive)
 

@@ -10,6 +10,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, NOWHERE, SHARED_WORDS, STEP
 from autoq.templates.cuda.device.residual.cuts import CUTS
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
@@ -20,6 +21,8 @@ _WARPS = (1, 2, 4, 8)
 _BLOCK_WARPS = 8
 _TURNS = 4
 """Vectors of 16 peaks that a lane searches, where so many warps suffice."""
+_HELD = 4
+"""Values that a thread keeps from when it counts them until it knows where they go."""
 
 # One warp, or several, take a row, or a column: of every 16 neighbouring values they search the
 # peak, and the values themselves where that is above the cut. Blocks ask for room in any order:
@@ -41,17 +44,16 @@ __device__ __forceinline__ int next_of(unsigned& mask) {
   mask ^= 0x80000000u >> zeros;
   return zeros % 8 * 4 + 3 - zeros / 8;
 }
-__device__ __forceinline__ void list_vector(
-    unsigned* entries, unsigned& at, const uint4& v, unsigned mask, int vector) {
+// Calls found(k, value) for those of a vector that the mask means.
+template <class F> __device__ __forceinline__ void each_of(
+    const uint4& v, unsigned mask, int vector, F found) {
   while (mask) {
     const int which = next_of(mask), word = which / 4;
     const unsigned values = word == 0 ? v.x : word == 1 ? v.y : word == 2 ? v.z : v.w;
-    entries[at++] =
-        (unsigned)(16 * vector + which) << 8 | (values >> (which % 4 * 8) & 255u);
+    found(16 * vector + which, values >> (which % 4 * 8) & 255u);
   }
 }
-// Calls found(values, mask, vector) for this thread's part of a row's vectors with values above the
-// cut.
+// Calls found(k, value) for this thread's part of a row's values above the cut.
 template <class F> __device__ __forceinline__ void search(
     const void* peaks, const void* values, int side, int row, int cut, int first, F found) {
   for (int at = first; at < PEAK_VECTORS; at += THREADS) {
@@ -61,7 +63,7 @@ template <class F> __device__ __forceinline__ void search(
       const int vector = 16 * at + next_of(hits);
       if (vector >= VECTORS) continue;
       const uint4 v = read_vector(values, side, row, vector);
-      found(v, mask_of(v, cut), vector);
+      each_of(v, mask_of(v, cut), vector, found);
     }
   }
 }
@@ -76,6 +78,29 @@ __device__ __forceinline__ unsigned room_for(
       (unsigned)(atomicAdd(counter, (unsigned long long)room << 32 | count) >> 32);
   return start + room <= (unsigned)(side ? LISTED_B : LISTED_A) ? start : NO_ROOM;
 }
+// The list of a block's rows or columns, of which each warp has one.
+template <class F> __device__ __forceinline__ void list_band(
+    void* entries, int2* lists, void* kept, int side, int at, Band& band, const unsigned* own,
+    unsigned count, int all, F search_again) {
+  __syncthreads();
+  unsigned whole = 0;
+  #pragma unroll
+  for (int r = 0; r < 8; ++r) whole += band.counts[r];
+  const unsigned room = (whole + STEP - 1) / STEP * STEP, eights = room / 8;
+  if (all == 0) band.start = room_for(kept, side, whole, room);
+  __syncthreads();
+  const unsigned start = band.start;
+  if (start == NO_ROOM) return;
+  if (all == 0) lists[at] = make_int2((int)(start / STEP), (int)(room / STEP));
+  unsigned* steps = static_cast<unsigned*>(entries) + start;
+  fill_up(steps, band, eights, whole, side ? 0 : NOWHERE, all);
+  const auto put = [&](unsigned k, unsigned value) {
+    list_entry(steps, band, eights, k, value, all / 32);
+  };
+  if (count > HELD) return search_again(put);
+  for (unsigned i = 0; i < count; ++i)
+    put(own[i * (ROWS * THREADS)] >> 8, own[i * (ROWS * THREADS)] & 255u);
+}
 __device__ __forceinline__ void select_values(
     const void* a_peaks, const void* b_peaks, const void* a, const void* b, const int* row_cuts,
     const int* column_cuts, void* kept, unsigned* entries_of_a, int* rows_of_a,
@@ -87,9 +112,26 @@ __device__ __forceinline__ void select_values(
   const int first = there ? thread : PEAK_VECTORS;
   const void *values = side ? b : a, *peaks = side ? b_peaks : a_peaks;
   const int cut = there ? __ldg((side ? column_cuts : row_cuts) + row) : 128;
-  unsigned count = 0;
-  search(peaks, values, side, row, cut, first,
-         [&](const uint4&, unsigned mask, int) { count += __popc(mask); });
+  unsigned* all_entries = side ? entries_of_b : entries_of_a;
+  int2* lists = reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a);
+  Band& band = *reinterpret_cast<Band*>(shared);
+  if constexpr (BANDS) {
+    if (all < BAND_WORDS) shared[all] = 0;
+    __syncthreads();
+  }
+  // A thread that finds few keeps them, and meets the latency of memory once.
+  unsigned count = 0, *own = shared + HELD_AT + all;
+  search(peaks, values, side, row, cut, first, [&](unsigned k, unsigned value) {
+    if (count < HELD) own[count * (ROWS * THREADS)] = k << 8 | value;
+    if constexpr (BANDS) atomicAdd(&band.counts[k % 8], 1u);
+    ++count;
+  });
+  if constexpr (BANDS) {
+    list_band(all_entries, lists, kept, side, row / ROWS, band, own, count, all, [&](auto put) {
+      search(peaks, values, side, row, cut, first, put);
+    });
+    return;
+  }
   unsigned up_to = count;
   #pragma unroll
   for (int apart = 1; apart < 32; apart *= 2) {
@@ -115,17 +157,18 @@ __device__ __forceinline__ void select_values(
   if (all == 0) shared[ROWS * WARPS] = room_for(kept, side, whole, room);
   __syncthreads();
   const unsigned start = shared[ROWS * WARPS];
-  if (start != NO_ROOM && thread == 0 && there)
-    reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a)[row] =
-        make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
   if (start == NO_ROOM) return;
-  unsigned* entries = (side ? entries_of_b : entries_of_a) + start + before_row;
+  if (thread == 0 && there)
+    lists[row] = make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
+  unsigned* entries = all_entries + start + before_row;
   if (thread < in_fours(of_row) - of_row) entries[of_row + thread] = 0;
-  if (count == 0) return;
   unsigned at = before + up_to - count;
-  search(peaks, values, side, row, cut, first, [&](const uint4& v, unsigned mask, int vector) {
-    list_vector(entries, at, v, mask, vector);
-  });
+  if (count > HELD) {
+    search(peaks, values, side, row, cut, first,
+           [&](unsigned k, unsigned value) { entries[at++] = k << 8 | value; });
+  } else {
+    for (unsigned i = 0; i < count; ++i) entries[at + i] = own[i * (ROWS * THREADS)];
+  }
 }
 """
 
@@ -141,17 +184,24 @@ def select_kernel(
     turns = {n: blocks_for(vectors, 16 * 32 * n) for n in _WARPS}
     warps = next((n for n in _WARPS if turns[n] <= _TURNS), _WARPS[-1])
     rows = _BLOCK_WARPS if warps == 1 else 1
+    if sides.bands:
+        warps, rows = 1, BAND
+    threads = 32 * warps * rows
+    words = SHARED_WORDS if sides.bands else rows * warps + 1
     sizes = {
         **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
-        "PEAKS": given[0].shape[1],
-        "ROWS": rows, "BLOCKS_A": blocks_for(sides.m, rows),
+        "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
+        "ROWS": rows, "HELD": _HELD, "HELD_AT": words, "BAND_WORDS": SHARED_WORDS,
+        "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
-    functions = DeviceNamespace("select_values", PACKED_AT + CUTS + _SOURCE, {}, sizes)
+    source = PACKED_AT + CUTS + LIST_BAND + _SOURCE
+    functions = DeviceNamespace("select_values", source, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        shared = builder.alloc_buffer((rows * warps + 1,), "uint32", scope="shared").data
+        size = (words + threads * _HELD,)
+        shared = builder.alloc_buffer(size, "uint32", scope="shared").data
         call(functions.function("select_values"), *pointers, shared, block, thread)
 
     blocks = sum(blocks_for(extent, rows) for extent in (sides.m, sides.n))
-    return thread_kernel(parameters, blocks, 32 * warps * rows, target, body)
+    return thread_kernel(parameters, blocks, threads, target, body)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
+from autoq.templates.cuda.device.residual.bands import BAND, STEP
 from autoq.templates.tensor_spec import TensorSpec
 
 SIDES = r"""
@@ -26,17 +28,23 @@ INDEX_BITS = 24
 
 @dataclass(frozen=True)
 class Sides:
-    """Extents of the product, and the share of each side's values that lists have room for."""
+    """Extents of the product, and the share of each side's values that lists have room for.
+
+    bands: whether lists are of 16 vectors together (`bands.py`) instead of one.
+    """
 
     m: int
     n: int
     k: int
     share: float
+    bands: bool
 
     def listed(self, vectors: int) -> int:
-        """Entries of the lists of a side with so many rows or columns, in whole fours."""
-        most = (1 << 31) - 4
-        return max(4, min(most, -(-int(vectors * self.k * self.share) // 4) * 4))
+        """Entries of the lists of a side with so many rows or columns, in whole fours or steps."""
+        most, unit = (1 << 31) - STEP, STEP if self.bands else 4
+        filled = blocks_for(vectors, BAND) * STEP if self.bands else 0
+        wanted = blocks_for(int(vectors * self.k * self.share) + filled, unit) * unit
+        return max(unit, min(most, wanted))
 
     def sizes(self) -> dict[str, int]:
         """Constants of `SIDES`."""
@@ -47,13 +55,16 @@ class Sides:
     def lists(self) -> tuple[TensorSpec, ...]:
         """Of a and of b: entries in fours, and of each row or column the first four and how many.
 
-        A list is filled up to whole fours with entries of zero.
+        A list is filled up to whole fours with entries of zero. Of bands it is steps instead.
         """
+        rows, columns = self.m, self.n
+        if self.bands:
+            rows, columns = blocks_for(rows, BAND), blocks_for(columns, BAND)
         return (
             TensorSpec("entries_of_a", (self.listed(self.m),), "uint32"),
-            TensorSpec("rows_of_a", (self.m, 2), "int32"),
+            TensorSpec("rows_of_a", (rows, 2), "int32"),
             TensorSpec("entries_of_b", (self.listed(self.n),), "uint32"),
-            TensorSpec("columns_of_b", (self.n, 2), "int32"),
+            TensorSpec("columns_of_b", (columns, 2), "int32"),
         )
 
     @property

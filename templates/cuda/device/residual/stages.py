@@ -13,7 +13,7 @@ from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.nibbles import nibbles_kernel, nibbles_of
 from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
-from autoq.templates.cuda.device.residual.quantise_panels import TAKEN, panels_kernel
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import TAKEN, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
 from autoq.templates.cuda.device.residual.turn import turn_kernel
 from autoq.templates.program import Initially, Program, Stage, Workspace
@@ -178,7 +178,7 @@ def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     """Of a where no block holds its rows, and of b unless they are there already."""
     work = plan.workload
     there = work.constant_b or plan.panels_of_b(target)
-    due = not plan.correction(target).panel.held, not there
+    due = not plan.holds_panel(target), not there
     given = [plan.rows("a_residual"), plan.weights("b_residual")]
     turned = [plan.a_turned, plan.b_turned]
     some = [[spec if one else None for spec, one in zip(specs, due, strict=True)]
@@ -194,7 +194,7 @@ def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> No
     sides, parts = plan.sides, _parts_of_sums(found, plan, target)
     values = [plan.rows("a_values"), plan.weights("b_values")]
     scales, magnitudes = (plan.a_scale, plan.b_scale), (plan.a_magnitudes, plan.b_magnitudes)
-    given = [*parts.arrays, *scales, *magnitudes, THRESHOLD]
+    given = [*parts.arrays, *scales, *magnitudes, THRESHOLD, plan.sums("sums")]
     found.add(cut_kernel(given, sides, parts, target), given, [*sides.cuts, sides.kept])
     searched = [plan.a_peaks, plan.b_peaks, *values]
     found.add(
@@ -215,7 +215,8 @@ def _parts_of_sums(found: _Stages, plan: ResidualPlan, target: Target) -> PartsO
     there = [found.workspaces.get(spec.name) for spec in sums.found.arrays]
     if None not in there:
         rows, columns = (space.spec.shape[0] for space in there if space)
-        return PartsOfSums(work.m, work.n, rows, columns)
+        rough = {space.spec.dtype for space in there if space} == {"float32"}
+        return PartsOfSums(work.m, work.n, rows, columns, rough)
     given = [plan.sums("sums"), plan.a_scale, plan.b_scale]
     found.add(sums.kernel(given, target), given, sums.found.arrays)
     return sums.found
@@ -231,7 +232,10 @@ def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
         kernel = plan.combination.kernel([*reads, *work.outputs], target)
         found.add(kernel, reads, work.outputs)
         return
-    correction = plan.correction(target)
-    of_a = plan.rows("a_residual") if correction.panel.held else plan.a_turned
+    # A pass over the product ends with its first rows.
+    passed = any(stage.writes[0] == plan.weighted_sums.found.arrays[0].name
+                 for stage in found.stages)  # fmt: skip
+    correction = plan.correction(target, plan.knobs.bands and not passed)
+    of_a = plan.rows("a_residual") if plan.holds_panel(target) else plan.a_turned
     reads += [plan.b_turned, of_a, *plan.sides.lists, WHOLE]
     found.add(correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

@@ -92,6 +92,10 @@ class MixedConfig:
         """Weight rows of a tile."""
         return 64 * self.blocks
 
+    def columns(self, weight_rows: int) -> int:
+        """Clusters of tiles that weight rows take, of which the last may be padded."""
+        return -(-weight_rows // (self.block_n * self.cluster))
+
     @property
     def splits(self) -> bool:
         """Whether the reductions of tiles are divided among blocks."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.memory.tma import MAX_ELEMENT_STRIDE, MAX_IM2COL_CORNER
+from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches
 from autoq.templates.cuda.mixed.wgmma.config import STEP_K, MixedConfig
 from autoq.templates.cuda.mixed.wgmma.cost import estimate as estimate_product
 from autoq.templates.cuda.mixed.wgmma.default import default as default_product
@@ -46,16 +46,10 @@ def matches(workload: Workload, target: Target) -> bool:
         return False
     if workload.groups > 1 and workload.c // workload.groups < _LEAST_CHANNELS:
         return False
-    reach = (
-        (workload.r - 1) * workload.dilation[0],
-        (workload.s - 1) * workload.dilation[1],
-    )
     pixels = (spec.shape[-1] * spec.element.bytes for spec in (*workload.inputs, *workload.outputs))
     return (
         all(pixel_bytes % 16 == 0 for pixel_bytes in pixels)
-        and max(workload.stride) <= MAX_ELEMENT_STRIDE
-        and max(workload.padding) <= MAX_IM2COL_CORNER
-        and max(reach) < MAX_IM2COL_CORNER
+        and im2col_reaches(workload)
         and max(math.prod(spec.shape) for spec in (*workload.inputs, *workload.outputs)) < 1 << 31
     )
 

@@ -46,8 +46,7 @@ class MixedPlan:
         factor, registers = workload.in_dtype, workload.quantised
         self.atom = Wgmma(shape, factor, factor, "float32", a_from_registers=registers)
         self.m_tiles = -(-workload.m // config.block_m)
-        n_tiles = -(-workload.n // config.block_n)
-        self.n_clusters = -(-n_tiles // config.cluster)
+        self.n_clusters = config.columns(workload.n)
         self.padded_n = self.n_clusters * config.cluster * config.block_n
         # A consumer's stages come in pairs, so that its registers of A take turns.
         pair = 2 * config.steps * self.step_k * config.k_groups

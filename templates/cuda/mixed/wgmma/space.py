@@ -87,7 +87,8 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
     def weights_not_wasted(config: MixedConfig) -> bool:
         """weight rows padded by at most half, or block_n at its least"""
         least = config.block_n == 64 and config.cluster == 1
-        return least or 2 * MixedPlan(workload, config).padded_n <= 3 * workload.n
+        padded = config.columns(workload.n) * config.cluster * config.block_n
+        return least or 2 * padded <= 3 * workload.n
 
     def parts_divide_rows(config: MixedConfig) -> bool:
         """each block of a cluster has rows of x to load"""
@@ -114,7 +115,7 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
     def columns_come_again(config: MixedConfig) -> bool:
         """what turns back is the second of several groups of tiles of x, over several columns"""
         m_tiles = -(-workload.m // config.block_m)
-        several_n = MixedPlan(workload, config).n_clusters > 1
+        several_n = config.columns(workload.n) > 1
         return not config.turns_back or (several_n and m_tiles > config.group_m)
 
     return [

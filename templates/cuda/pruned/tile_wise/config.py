@@ -8,7 +8,7 @@ from autoq.templates.cuda.device.launch.registers import RegisterBudget, registe
 from autoq.templates.cuda.device.memory.turn import TURN_BYTES
 from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.element import element
+from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.target import Target
 
 UNIT_BYTES = 16
@@ -22,8 +22,6 @@ _BESIDE_SUMS = 28
 """Registers at launch that ptxas asks for beside those of an instruction's sums."""
 _OWN_BARRIERS = 32
 """Bytes of the barriers of outputs, and of what helpers tell each other."""
-_PAD = 8
-"""Words behind a row of sums, of which the first is 0."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,19 @@ class TileWiseConfig:
 
 
 @dataclass(frozen=True)
-class TileWiseTiling:
+class TileWiseTiling(TileOutputs):
     """A tile-wise product cut by a configuration."""
 
     view: PrunedProduct
     config: TileWiseConfig
+
+    @property
+    def product(self) -> PrunedProduct:
+        return self.view
+
+    @property
+    def paired(self) -> bool:
+        return self.size == 1
 
     @property
     def size(self) -> int:
@@ -84,10 +90,13 @@ class TileWiseTiling:
 
     @property
     def width(self) -> int:
-        """Columns of an instruction: those of the widest tile, and some that are 0."""
+        """Columns of an instruction: those of the widest tile, and some that are 0.
+
+        Of tiles that no instruction has room for it is the widest one; a rule refuses them.
+        """
         widest = min(self.granularity, self.view.n)
         known = FLOATING_N if self.view.floating else INTEGER_N
-        return next(n for n in known if n >= widest)
+        return next((n for n in known if n >= widest), known[-1])
 
     @property
     def stage_rows(self) -> int:
@@ -156,44 +165,11 @@ class TileWiseTiling:
         return self.config.depth * K_BYTES * self.width
 
     @property
-    def out_bytes(self) -> int:
-        """Bytes of an output."""
-        return element(self.view.epilogue.out_dtype).bytes
-
-    @property
-    def in_words(self) -> bool:
-        """Whether threads finish their own columns, and whole words of y are put together.
-
-        What follows them must not depend on the place in y, as residuals and scales of rows do.
-        """
-        epilogue = self.view.epilogue
-        own = epilogue.residual_dtype is None and not epilogue.row_scale
-        return own and self.view.n * self.out_bytes % 4 == 0
-
-    @property
-    def terms(self) -> int:
-        """Columns of the epilogue's terms: those of tiles, or those of y."""
-        return self.tiles * self.width if self.in_words else self.view.n
-
-    @property
-    def row_pitch(self) -> int:
-        """Words of a row of outputs, or of sums, on their way to y."""
-        if not self.in_words:
-            return -(-self.width // 32) * 32 + _PAD
-        pad = 1 if self.out_bytes == 1 else 2 * self.out_bytes
-        return -(-self.width * self.out_bytes // 128) * 32 + pad
-
-    @property
     def staged_bytes(self) -> int:
         """16 rows of each warp; all rows, or what helpers turn, where there are helpers."""
         if self.config.helped:
             return max(4 * self.config.rows * self.row_pitch, TURN_BYTES)
         return 4 * self.config.consumers * 4 * 16 * self.row_pitch
-
-    @property
-    def terms_of_tile(self) -> int:
-        """Words of the epilogue's terms that a consumer keeps in shared memory."""
-        return 3 * self.width if self.in_words else 0
 
     @property
     def smem_bytes(self) -> int:

@@ -19,7 +19,6 @@ from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.cost import estimated_seconds, features
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
-    epilogue_of,
     pack_all,
     packed_all,
     product_kernel,
@@ -62,7 +61,7 @@ def matches(workload: object, target: Target) -> bool:
     tiling = TileWiseTiling(view, TileWiseConfig(_ROWS[-1], 2, _DEPTHS[0], 2, 1, 0))
     turned = (view.k, tiling.pitch, view.value.bytes)  # offsets count bytes
     arrays = (turned, (view.m, view.n), packed_all(tiling)[0].shape)
-    return epilogue_of(tiling).supported and indexable(*arrays)
+    return tiling.epilogue.supported and indexable(*arrays)
 
 
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileWiseConfig]:

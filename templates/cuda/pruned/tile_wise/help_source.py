@@ -10,6 +10,19 @@ from __future__ import annotations
 
 SHARED = r"""
 constexpr int CHUNKS = ACROSS, DOWN = (PITCH + 127) / 128, COUNTS = 2;
+"""
+"""How x is turned."""
+
+ROWS_OF = r"""
+// 16 rows of y, and how many of them there are.
+struct Rows { int first, count; };
+__device__ __forceinline__ Rows rows_of(int first_row, int own_row) {
+  return {first_row + own_row, min(16, M - first_row - own_row)};
+}
+"""
+"""Rows of a piece of work that follow each other."""
+
+OUTPUTS = r"""
 // Where consumers leave the rows that they have finished, and where these go.
 struct Outputs {
   unsigned* rows;
@@ -44,37 +57,7 @@ struct Turned {
 """
 """Turned, which those who gather wait for."""
 
-HELP = r"""
-__device__ __forceinline__ void helpers_meet() { asm volatile("bar.sync 8, 128;" : : : "memory"); }
-
-// A block is claimed while the two before it are turned and read.
-__device__ __forceinline__ void turn_blocks(
-    const unsigned char* x, void* turned, int* progress, unsigned* tile, int* claimed,
-    int thread) {
-  int upcoming = 0;
-  if (thread == 0) *claimed = atomicAdd(progress, 1), upcoming = atomicAdd(progress, 1);
-  helpers_meet();
-  int block = *claimed;
-  helpers_meet();
-  uint4 held[UNITS];
-  if (block < CHUNKS * DOWN)
-    load_units(held, x, block % DOWN * 128, block / DOWN * 128, thread);
-  while (block < CHUNKS * DOWN) {
-    lay_units(held, tile, thread);
-    if (thread == 0) *claimed = upcoming, upcoming = atomicAdd(progress, 1);
-    helpers_meet();
-    const int next = *claimed;
-    if (next < CHUNKS * DOWN) load_units(held, x, next % DOWN * 128, next / DOWN * 128, thread);
-    write_turned(tile, turned, block % DOWN * 128, block / DOWN * 128, thread);
-    if constexpr (BULK > 0) asm volatile("fence.proxy.async;" : : : "memory");
-    helpers_meet();
-    if (thread == 96)
-      asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;"
-                   : : "l"(progress + COUNTS + block / DOWN) : "memory");
-    block = next;
-  }
-}
-
+STORE = r"""
 // All rows of a piece of work, the words that the tile's entries name.
 __device__ __forceinline__ void store_item(
     const unsigned* rows, const void* entries, OUT* y, int first_row, const int4& tile, int lane,
@@ -123,6 +106,39 @@ __device__ __forceinline__ void finish_item(
   if (lane == 0) barrier_arrive(to.full);
   to.phase ^= 1;
 }
+"""
+"""store_item of helpers, and finish_item of those whose outputs they store."""
+
+HELP = r"""
+__device__ __forceinline__ void helpers_meet() { asm volatile("bar.sync 8, 128;" : : : "memory"); }
+
+// A block is claimed while the two before it are turned and read.
+__device__ __forceinline__ void turn_blocks(
+    const unsigned char* x, void* turned, int* progress, unsigned* tile, int* claimed,
+    int thread) {
+  int upcoming = 0;
+  if (thread == 0) *claimed = atomicAdd(progress, 1), upcoming = atomicAdd(progress, 1);
+  helpers_meet();
+  int block = *claimed;
+  helpers_meet();
+  uint4 held[UNITS];
+  if (block < CHUNKS * DOWN)
+    load_units(held, x, block % DOWN * 128, block / DOWN * 128, thread);
+  while (block < CHUNKS * DOWN) {
+    lay_units(held, tile, thread);
+    if (thread == 0) *claimed = upcoming, upcoming = atomicAdd(progress, 1);
+    helpers_meet();
+    const int next = *claimed;
+    if (next < CHUNKS * DOWN) load_units(held, x, next % DOWN * 128, next / DOWN * 128, thread);
+    write_turned(tile, turned, block % DOWN * 128, block / DOWN * 128, thread);
+    if constexpr (BULK > 0) asm volatile("fence.proxy.async;" : : : "memory");
+    helpers_meet();
+    if (thread == 96)
+      asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;"
+                   : : "l"(progress + COUNTS + block / DOWN) : "memory");
+    block = next;
+  }
+}
 
 __device__ __forceinline__ void help(
     Outputs& from, const unsigned char* x, void* turned, int* progress, int* claimed,
@@ -151,7 +167,7 @@ __device__ __forceinline__ void help(
     for (int i = lane; i < COUNTS + CHUNKS; i += 32) progress[i] = 0;
 }
 """
-"""finish_item and help; they need `turn.TURN_UNITS` and `words_source.WORDS`."""
+"""help, behind `STORE`; they need `turn.TURN_UNITS` and `words_source.WORDS`."""
 
 THERE = r"""
 struct Turned {
@@ -172,7 +188,8 @@ __device__ __forceinline__ void finish_item(
     __syncwarp();
     lay_out(sums + b * (WIDTH / 2), rows, terms, from, lane);
     __syncwarp();
-    store_rows(rows, from, to.places, entry, to.y, first_row + own_row + b * 64, tile, lane);
+    const Rows own = rows_of(first_row, own_row + b * 64);
+    store_rows(rows, from, to.places, entry, to.y, own.first, own.count, tile, lane);
   }
 }
 __device__ __forceinline__ void help(

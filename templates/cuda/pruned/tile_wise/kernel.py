@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,16 +14,26 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.config import HELPING, WARPGROUP, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
-from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, HELP, SHARED, THERE, TURNED
+from autoq.templates.cuda.pruned.tile_wise.help_source import (
+    ALONE,
+    HELP,
+    OUTPUTS,
+    ROWS_OF,
+    SHARED,
+    STORE,
+    THERE,
+    TURNED,
+)
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
+from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
 from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -33,7 +42,7 @@ from autoq.templates.workload import Constants
 _FIELDS = {"x_scale": "row_scale"}
 """Inputs that an epilogue knows by another name."""
 
-_BITS_OF = r"""
+BITS_OF = r"""
 __device__ __forceinline__ int bits_of(int v) { return v; }
 __device__ __forceinline__ int bits_of(float v) { return __float_as_int(v); }
 // What reads a sum stays behind this.
@@ -42,16 +51,9 @@ __device__ __forceinline__ void hold(float& v) { asm volatile("" : "+f"(v) : : "
 """
 
 
-def epilogue_of(tiling: TileWiseTiling) -> ThreadEpilogue:
-    """The epilogue of a thread's few columns of a row of y."""
-    view = tiling.view
-    values = 4 if tiling.in_words else math.gcd(view.n, 4)
-    return view.thread_epilogue(tiling.terms, values)
-
-
 def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     """The function multiply(smem, x, further inputs, `packed_all`, y, block, thread)."""
-    view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
+    view, config, epilogue = tiling.view, tiling.config, tiling.epilogue
     workload = view.workload
     sums = "float32" if view.floating else "int32"
     atom = Wgmma(
@@ -59,13 +61,22 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         a_from_registers=True,
     )  # fmt: skip
     assembly = atom.assembly("product", 0).replace("unsigned* d", "int* d")
-    row_scale = "\n      own.row = __ldg(from.row_scale + row)" if view.epilogue.row_scale else ""
-    shifts = SHIFTS if view.epilogue.float_bias else ""
-    finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
-    finish = finish.replace("ROW_SCALE;", row_scale + ";")
+    finish = finish_source(tiling)
     turned = TURNED if config.fused else THERE
-    own = TURN_UNITS + HELP if config.helped else ALONE
-    source = _BITS_OF + assembly + RING + SHARED + turned + GATHER + finish + own + MULTIPLY
+    own = TURN_UNITS + STORE + HELP if config.helped else ALONE
+    source = (
+        BITS_OF
+        + assembly
+        + RING
+        + SHARED
+        + ROWS_OF
+        + OUTPUTS
+        + turned
+        + GATHER
+        + finish
+        + own
+        + MULTIPLY
+    )
     source = source.replace("SUM ", "float " if view.floating else "int ")
     source = source.replace("SUM*", "float*" if view.floating else "int*")
     return epilogue.namespace(
@@ -75,8 +86,8 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         {
             **turn_sizes(workload.inputs[0], turned_spec(tiling), WARPGROUP), "N": view.n,
             "ALL": tiling.sums, "HELPED": config.helped,
-            "FUSED": config.fused, "SWIZZLED": config.swizzled, "HELPER_REGISTERS": HELPING,
-            "OUTPUT_BYTES": tiling.staged_bytes,
+            "PAIRED": tiling.paired, "FUSED": config.fused, "SWIZZLED": config.swizzled,
+            "HELPER_REGISTERS": HELPING, "OUTPUT_BYTES": tiling.staged_bytes,
             "WIDTH": tiling.width, "ROWS": config.rows, "CONSUMERS": config.consumers,
             "BLOCKS_M": tiling.blocks_m, "DEPTH": config.depth, "STAGE_ROWS": tiling.stage_rows,
             "STAGES": config.stages, "BULK": config.bulk, "X_ROW_BYTES": tiling.x_row_bytes,
@@ -90,20 +101,41 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     )  # fmt: skip
 
 
+def finish_source(tiling: TileOutputs) -> str:
+    """CUDA of the way from sums to rows of y."""
+    epilogue = tiling.product.epilogue
+    row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
+    shifts = SHIFTS if epilogue.float_bias else ""
+    finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    return finish.replace("ROW_SCALE;", row_scale + ";")
+
+
+def given_terms(tiling: TileOutputs) -> tuple[str, str, str]:
+    """C++ parameters of further inputs and of constants, and statements that fill `from`."""
+    epilogue = tiling.epilogue
+    others = {
+        _FIELDS.get(spec.name, spec.name): spec for spec in tiling.product.workload.inputs[1:]
+    }
+    given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
+    types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
+    inputs = "".join(f"const void* {name}, " for name in others)
+    terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
+    fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
+    return (
+        inputs,
+        terms,
+        fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual"),
+    )
+
+
 def _clusters(tiling: TileWiseTiling, target: Target) -> int:
     return min(tiling.items, target.units * tiling.config.blocks // tiling.config.cluster)
 
 
 def _entry(tiling: TileWiseTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
-    epilogue, fused = epilogue_of(tiling), tiling.config.fused
-    others = {_FIELDS.get(spec.name, spec.name): spec for spec in tiling.view.workload.inputs[1:]}
-    given = {**others, **{spec.name: spec for spec in epilogue.constant_parameters()}}
-    types = {name: element(moved_as(spec.dtype)).c_type for name, spec in given.items()}
-    inputs = "".join(f"const void* {name}, " for name in others)
-    terms = "".join(f"const void* {spec.name}, " for spec in epilogue.constant_parameters())
-    fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
-    fields = fields.replace("(const unsigned short*)residual", "(const ADDEND*)residual")
+    inputs, terms, fields = given_terms(tiling)
+    fused = tiling.config.fused
     first = "const void* given" if fused else "void* x"
     last = "int* progress, void* x, " if fused else ""
     return (
@@ -154,13 +186,21 @@ def product_kernel(tiling: TileWiseTiling, target: Target) -> PrimFunc:
 
 def packed_all(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_all`."""
-    return (*schedule_specs(tiling), *epilogue_of(tiling).constant_parameters())
+    return (*schedule_specs(tiling), *tiling.epilogue.constant_parameters())
 
 
 def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The schedule, and what the epilogue reads."""
-    view, schedule = tiling.view, pack_schedule(tiling, constants)
-    terms, columns = view.terms(constants), schedule.columns
+    schedule = pack_schedule(tiling, constants)
+    specs = tiling.epilogue.constant_parameters()
+    return (*schedule.arrays, *terms_in_order(tiling.view, specs, schedule.columns, constants))
+
+
+def terms_in_order(
+    view: PrunedProduct, specs: Sequence[TensorSpec], columns: np.ndarray, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """What the epilogue's constant parameters hold of so many columns of y, n for none."""
+    terms = view.terms(constants)
 
     def in_order(values: np.ndarray) -> np.ndarray:
         return np.where(
@@ -171,8 +211,6 @@ def pack_all(tiling: TileWiseTiling, constants: Constants) -> tuple[np.ndarray, 
         "bias": in_order(np.asarray(terms["bias"], np.int32)).reshape(1, 1, -1),
         "scalars": packed_scalars(view.epilogue, terms),
     }
-    specs = epilogue_of(tiling).constant_parameters()
     if any(spec.name == "scale" for spec in specs):
         given["scale"] = packed_scales(view.epilogue, terms, in_order)
-    own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
-    return (*schedule.arrays, *own)
+    return tuple(np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)

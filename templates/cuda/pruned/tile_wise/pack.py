@@ -7,15 +7,13 @@ its first one to the next tile's, some of which no tile computes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.tile_wise.config import UNIT_BYTES, TileWiseTiling
-from autoq.templates.cuda.pruned.tile_wise.words import pack_words
-from autoq.templates.sparse.pruned_matrix import Tile
+from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -35,25 +33,15 @@ class Schedule:
     columns: np.ndarray
 
 
-def slot(columns: np.ndarray) -> np.ndarray:
-    """Where sums of a tile's columns lie: four columns of neighbouring lanes in different banks."""
-    return columns ^ (columns >> 5 & 3)
-
-
 def schedule_specs(tiling: TileWiseTiling) -> tuple[TensorSpec, ...]:
     """values, rows, tiles, and places of columns or the entries of words."""
     view, stages = tiling.view, tiling.stages_of_tiles
     values = (stages, tiling.config.depth * 2, tiling.width, UNIT_BYTES // tiling.size)
-    if tiling.in_words:
-        words = view.n * tiling.out_bytes // 4 + tiling.tiles
-        places = TensorSpec("places", (words, 4), "int32")
-    else:
-        places = TensorSpec("places", (-(-view.n // 4) * 4,), "int32")
     return (
         TensorSpec("values", values, view.workload.weight_dtype),
         TensorSpec("rows", (stages, tiling.stage_rows), "int32"),
         TensorSpec("tiles", (tiling.tiles, 4), "int32"),
-        places,
+        tiling.places_spec,
     )
 
 
@@ -72,7 +60,7 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
         for spec in schedule_specs(tiling)
     )
     order = sorted(range(len(found)), key=lambda index: -len(found[index].rows))
-    starts, stage = _first_columns(found, view.n), 0
+    starts, stage = first_columns(found, view.n), 0
     for number, index in enumerate(order):
         tile = found[index]
         count = -(-len(tile.rows) // tiling.stage_rows)
@@ -85,22 +73,8 @@ def pack_schedule(tiling: TileWiseTiling, constants: Constants) -> Schedule:
     if not found:  # a stage of zeros, so that kernels know no sums without products
         tiles[0] = 0, 1, 0, view.n
     ordered = [found[index] for index in order]
-    if not tiling.in_words:
-        places[:] = tiling.row_pitch - 8
-        for tile in ordered:
-            places[tile.columns] = slot(np.arange(len(tile.columns)))
-        return Schedule((values, rows, tiles, places), np.arange(view.n))
-    columns = np.full((tiling.tiles, tiling.width), view.n)
-    for number, tile in enumerate(ordered):
-        columns[number, : len(tile.columns)] = tile.columns
-    spans = tiles[:, 2:].copy()
-    tiles[:, 2:] = pack_words(spans, columns, view.of_no_weight(constants), places)
-    return Schedule((values, rows, tiles, places), columns.reshape(-1))
-
-
-def _first_columns(tiles: Sequence[Tile], n: int) -> list[int]:
-    """Where the columns that each tile writes begin, and the end of the last one's."""
-    return [0, *(int(tile.columns[0]) for tile in tiles[1:]), n]
+    columns = tiling.place(ordered, constants, tiles, places)
+    return Schedule((values, rows, tiles, places), columns)
 
 
 def _in_stages(tiling: TileWiseTiling, kept: np.ndarray, count: int) -> np.ndarray:

@@ -21,8 +21,8 @@ __device__ __forceinline__ int4 read_entry(const void*, const int4&, int) { retu
 // 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
 __device__ __forceinline__ void lay_out(
     const SUM* sums, unsigned* to, const int*, const Constants&, int lane) {
-  unsigned* own = to + (lane / 4) * (SIZE == 1 ? 2 : 1) * ROW_PITCH;
-  constexpr int HALF = (SIZE == 1 ? 1 : 8) * ROW_PITCH;
+  unsigned* own = to + (lane / 4) * (PAIRED ? 2 : 1) * ROW_PITCH;
+  constexpr int HALF = (PAIRED ? 1 : 8) * ROW_PITCH;
   #pragma unroll
   for (int part = 0; part < 4; ++part) {  // those of every fourth group of 32 columns
     #pragma unroll
@@ -49,10 +49,10 @@ __device__ __forceinline__ void store_part(
   }
 }
 
-// A warp's 16 rows of y, columns [tile.z, stop).
+// Of a warp's 16 rows of y the first `count`, columns [tile.z, stop).
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const unsigned* sums, const Constants& from, const int* places, OUT* y, int first_row,
-    const int4& tile, int lane) {
+    int count, const int4& tile, int lane) {
   const int stop = tile.z + tile.w;
   for (int column = tile.z / V * V + lane * V; column < stop; column += 32 * V) {
     int place[V];
@@ -67,7 +67,7 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     #pragma unroll 2
     for (int r = 0; r < 16; ++r) {
       const int row = first_row + r, at = row * N + column;
-      if (row >= M) break;
+      if (r >= count) break;
       ACC acc[V];
       #pragma unroll
       for (int i = 0; i < V; ++i) acc[i] = sums[r * ROW_PITCH + place[i]];
@@ -81,15 +81,18 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
 }
 __device__ __forceinline__ void store_rows(
     const unsigned* sums, const Constants& from, const void* given, const int4&, OUT* y,
-    int first_row, const int4& tile, int lane) {
+    int first_row, int count, const int4& tile, int lane) {
   const int* places = static_cast<const int*>(given);
   const Form form = shared_terms(from).form;
   if (SATURATES && form == Form::PACK)
-    finish_rows<SATURATES ? Form::PACK : Form::ANY>(sums, from, places, y, first_row, tile, lane);
+    finish_rows<SATURATES ? Form::PACK : Form::ANY>(
+        sums, from, places, y, first_row, count, tile, lane);
   else if (SATURATES && form == Form::SHIFT)
-    finish_rows<SATURATES ? Form::SHIFT : Form::ANY>(sums, from, places, y, first_row, tile, lane);
+    finish_rows<SATURATES ? Form::SHIFT : Form::ANY>(
+        sums, from, places, y, first_row, count, tile, lane);
   else
-    finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(sums, from, places, y, first_row, tile, lane);
+    finish_rows<SATURATES ? Form::CLAMP : Form::ANY>(
+        sums, from, places, y, first_row, count, tile, lane);
 }
 """
 """begin_rows, begin_terms, await_terms, read_entry, lay_out and store_rows of sums."""

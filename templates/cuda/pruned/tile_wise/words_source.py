@@ -11,7 +11,7 @@ from __future__ import annotations
 WORDS = r"""
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW_WORDS = N * OUT_BYTES / 4;
 // Eight rows of a fragment in different banks, and a word more, which is read behind the last one.
-constexpr int ROW_PAD = OUT_BYTES == 1 ? 1 : 2 * OUT_BYTES;
+constexpr int ROW_PAD = OUT_BYTES == 1 && PAIRED ? 1 : 2 * OUT_BYTES;
 constexpr int ROW_PITCH = (WIDTH * OUT_BYTES + 127) / 128 * 32 + ROW_PAD;
 
 __device__ __forceinline__ void begin_rows(unsigned*, int) {}
@@ -56,9 +56,9 @@ template <class T> __device__ __forceinline__ Raw<T, 4> pairs(const int* from) {
 }
 template <Form FORM> __device__ __forceinline__ void lay_out_as(
     const SUM* sums, unsigned* to, const int* terms, Channels own, int lane) {
-  constexpr int LOWER = SIZE == 1 ? 1 : 8;  // rows between the two of a thread
+  constexpr int LOWER = PAIRED ? 1 : 8;  // rows between the two of a thread
   unsigned char* first = reinterpret_cast<unsigned char*>(to) +
-      (lane / 4) * (SIZE == 1 ? 2 : 1) * (ROW_PITCH * 4) + lane % 4 * 2 * OUT_BYTES;
+      (lane / 4) * (PAIRED ? 2 : 1) * (ROW_PITCH * 4) + lane % 4 * 2 * OUT_BYTES;
   #pragma unroll
   for (int j = 0; j < WIDTH / 8; ++j) {
     const int at = 8 * j + lane % 4 * 2;
@@ -109,11 +109,11 @@ __device__ __forceinline__ void store_bytes(unsigned* row_of_y, const unsigned* 
   for (int i = 0; i < 4; ++i)
     if (mask >> i & 1) to[i] = word >> 8 * i;
 }
-// A warp's 16 rows of y, the words that the tile's entries name.
+// Of a warp's 16 rows of y the first `count`, the words that the tile's entries name.
 __device__ __forceinline__ void store_rows(
     const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
-    const int4& tile, int lane) {
-  const int count = min(16, M - first_row), whole = whole_words(tile);
+    int count, const int4& tile, int lane) {
+  const int whole = whole_words(tile);
   unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
   int4 next;
   for (int e = 0; e < whole; e += 32, entry = next) {
@@ -137,7 +137,9 @@ __device__ __forceinline__ void store_rows(
   store_bytes(first + r * ROW_WORDS, rows + r * ROW_PITCH, own);
 }
 """
-"""What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`."""
+"""What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
+
+PAIRED says whether the two rows of a thread are neighbours, or eight apart."""
 
 SHIFTS = """
       own.shift = pairs<float>(terms + 2 * WIDTH + at)"""

@@ -8,6 +8,7 @@ from typing import Any
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
+from autoq.templates.element import element
 
 
 def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
@@ -16,7 +17,7 @@ def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
 
 
 def output_of_copy(copy: Any, outputs: Sequence[Any]) -> Any:
-    """How many elements of one byte the output of a copy lies behind the first one's."""
+    """How many elements the output of a copy lies behind the first one's."""
     if isinstance(copy, int):
         return 0
     first, *others = (
@@ -25,7 +26,8 @@ def output_of_copy(copy: Any, outputs: Sequence[Any]) -> Any:
     behind: Any = T.int64(0)
     for number, other in enumerate(others, 1):
         behind = T.if_then_else(copy == number, other - first, behind)
-    return behind
+    size = element(str(outputs[0].dtype)).bytes
+    return behind if size == 1 else T.truncdiv(behind, T.int64(size))
 
 
 def absent(plan: PipelinePlan) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ def test_shares_read_by_another_scale_change_the_result() -> None:
 
 
 def floats(mask: str, dtype: str = "float16") -> onnx.ModelProto:
-    """Attention of a float16 model; its mask is an input, times a number, or a constant."""
+    """Attention of a model of floats; its mask is an input, times a number, or a constant."""
     nodes = [node("Transpose", name, f"{name}t", perm=perm) for name, perm in TURNED.items()]
     nodes += [node("MatMul", "qt kt", "m"), node("Div", "m root", "s")]
     if mask == "computed":
@@ -139,24 +139,27 @@ def floats(mask: str, dtype: str = "float16") -> onnx.ModelProto:
                  {n: c for n, c in constants.items() if n in used})  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize(
     ("mask", "described"),
     [("", ""), ("input", "mask bn"), ("computed", "mask bn"), ("constant", "mask constant hmn")],
 )
-def test_attention_of_floats(mask: str, described: str) -> None:
-    made = floats(mask)
+def test_attention_of_floats(mask: str, described: str, dtype: str) -> None:
+    made = floats(mask, dtype)
     rng = np.random.default_rng(4)
     feeds = {}
     for value in made.graph.input:
         shape = [size.dim_value for size in value.type.tensor_type.shape.dim]
-        feeds[value.name] = rng.standard_normal(shape).astype(np.float16)
+        feeds[value.name] = rng.standard_normal(shape).astype(dtype)
     graph = optimise(from_model(made), HOPPER)
     (expected,), (found,) = run_in_memory(made, feeds).values(), evaluate(graph, feeds).values()
     difference = np.abs(found.astype(np.float32) - expected.astype(np.float32)).max()
-    assert difference <= 2.0**-8 * np.abs(expected.astype(np.float32)).max()
+    allowed = 2.0**-8 if dtype == "float16" else 2.0**-20
+    assert difference <= allowed * np.abs(expected.astype(np.float32)).max()
     (work,) = attentions(graph)
+    assert work.q_dtype == work.out_dtype == dtype
     assert str(work).partition(" blhd,blhd,blhd,blhd")[2].strip() == described
-    assert not attentions(optimise(from_model(floats(mask, "float32")), HOPPER))
+    assert not attentions(optimise(from_model(made), TURING))
 
 
 def test_rescaling_gives_every_entry_or_nothing() -> None:

@@ -77,6 +77,23 @@ def test_products_of_floats_share_a_layer_and_keep_their_results():
         np.testing.assert_allclose(together[name], y, rtol=2e-3, atol=2e-3)
 
 
+def test_products_of_what_is_quantised_as_it_comes_share_a_layer():
+    rng = np.random.default_rng(0)
+    weights = {f"w{i}": rng.integers(-100, 101, (32, 16)).astype(np.int8) for i in range(3)}
+    nodes = [node("DynamicQuantizeLinear", "x", "q s z")]
+    for i in range(3):
+        nodes += [node("MatMulInteger", f"q w{i} z", f"m{i}"), node("Cast", f"m{i}", f"c{i}", to=1),
+                  node("Mul", f"c{i} s", f"y{i}")]  # fmt: skip
+    made = model(nodes, {"x": ((9, 32), "float32")}, weights, outputs=("y0", "y1", "y2"))
+    graph = optimise(from_model(made), HOPPER)
+    (found,) = workloads(graph)
+    assert (found.products, found.epilogue.out_dtype) == (3, "float32")
+    feeds = {"x": rng.normal(size=(9, 32)).astype(np.float32)}
+    together, expected = evaluate(graph, feeds), run_in_memory(made, feeds)
+    for name, y in expected.items():
+        np.testing.assert_allclose(together[name], y, rtol=1e-5, atol=1e-4)
+
+
 def test_older_gpus_and_cpus_have_no_such_kernel():
     for name in ("cpu", "cuda:sm_80"):
         graph = optimise(from_model(products((16, 16, 16))), parse_target(name))

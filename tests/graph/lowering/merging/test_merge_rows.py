@@ -32,6 +32,9 @@ CASES = {
     "turned square": ([node("Tanh", "q", "h"), node("Transpose", "h", "t", perm=[0, 2, 1]),
                        node("Reshape", "t v", "r"), node("Softmax", "r", "y", axis=-1)], ("y",),
                       [["Tanh"], ["Transpose"], ["Softmax"]]),
+    "other outer axes": ([node("Mul", "q k", "a"), node("Tanh", "a", "h"),
+                          node("Reshape", "h o", "r"), node("Softmax", "r", "y", axis=-1)],
+                         ("y",), [["Mul", "Tanh", "Softmax"]]),
     "joined in front": ([node("Mul", "x g", "a"), node("Concat", "a w", "j", axis=2),
                          node("Softmax", "j", "y", axis=-1)], ("y",), None),
 }  # fmt: skip
@@ -42,6 +45,7 @@ CASES = {
 def test_fronts_join_where_rows_hold_them(name, target):
     nodes, outputs, expected = CASES[name]
     constants = {"g": normal(24), "c": normal(24), "v": np.array([2, 3, 24, 24])}
+    constants |= {"k": normal(24), "o": np.array([2, 3, 24, 24])}
     inputs = {
         "x": ((2, 3, 5, 24), "float32"),
         "s": ((1, 3, 1, 24), "float32"),

@@ -48,37 +48,39 @@ def test_random_attention_on_wgmma_is_right(seed: int) -> None:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("zero_points", [(0, 0, 0), (3, 0, 0), (0, 200, 9)], ids=str)
-def test_zero_points_on_wgmma_are_of_the_run(zero_points: tuple[int, int, int]) -> None:
-    workload = Attention(1, 2, 20, 70, 32, **BYTES, quantised_scores=True)
+@pytest.mark.parametrize("knob", ["keeps_powers", "gives_registers"])
+def test_zero_points_on_wgmma_are_of_the_run(knob: str) -> None:
+    workload, config = Attention(1, 2, 20, 70, 32, **BYTES, quantised_scores=True), PLAIN
+    config = replace(config, **{knob: True})
+    function = ROUNDED.build(workload, config, HOPPER)
     values, constants = random_case(workload, 1)
     names = ("q_zero_point", "k_zero_point", "v_zero_point")
-    constants |= dict(zip(names, zero_points, strict=True))
-    for config in (replace(PLAIN, keeps_powers=True), replace(PLAIN, gives_registers=True)):
+    for zero_points in ((0, 0, 0), (3, 0, 0), (0, 200, 9)):
+        constants |= dict(zip(names, zero_points, strict=True))
         inputs = [
             *stored_activations(workload, values),
             *ROUNDED.pack(workload, config, constants),
         ]
-        function = ROUNDED.build(workload, config, HOPPER)
         (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
         assert complaints([y], workload.reference(values, constants), workload, HOPPER) is None
 
 
 @needs_nvcc
-@pytest.mark.parametrize("hides", [-np.inf, np.finfo(np.float32).min], ids=["infinite", "finite"])
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("cubics", [0, 4])
-def test_tiles_of_wgmma_that_a_mask_hides_as_a_whole(hides: float, cubics: int) -> None:
+def test_tiles_of_wgmma_that_a_mask_hides_as_a_whole(cubics: int, ahead: bool) -> None:
     """The first keys of all rows, and all keys of one row.
 
     Where what hides is finite, that row gives all keys the same share; otherwise it is NaN.
     """
     workload = Attention(1, 1, 16, 96, 16, mask_axes="mn")
-    (*arrays, mask), constants = random_case(workload, 2)
-    mask = np.where(np.arange(96) < 70, np.float32(hides), mask)
-    mask[..., 3, :] = hides
-    for config in (replace(PLAIN, cubics=cubics), replace(PLAIN, ahead=True, cubics=cubics)):
+    config = replace(PLAIN, cubics=cubics, ahead=ahead)
+    function = FLOATS.build(workload, config, HOPPER)
+    for hides in (-np.inf, np.finfo(np.float32).min):
+        (*arrays, mask), constants = random_case(workload, 2)
+        mask = np.where(np.arange(96) < 70, np.float32(hides), mask)
+        mask[..., 3, :] = hides
         inputs = [*arrays, mask, *FLOATS.pack(workload, config, constants)]
-        function = FLOATS.build(workload, config, HOPPER)
         (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
         (expected,) = workload.reference((*arrays, mask), constants)
         assert np.isnan(expected[0, 0, 3]).all() == np.isinf(hides)

@@ -7,8 +7,8 @@ import pytest
 from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise_panels import (
+from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import (
     TAKEN,
     Panels,
     panels_kernel,
@@ -34,6 +34,9 @@ HOPPER = parse_target("cuda:sm_90a")
         (1000, 100, Panels(64, 4, 7, 7), True),
         (2040, 45, Panels(128, 4, 3, 1), True),
         (300, 132, Panels(128, 1, 9, 4), False),
+        (250, 150, Panels(128, 1, 5, 2, 32), True),
+        (1000, 101, Panels(128, 4, 4, 4, 32), True),
+        (300, 132, Panels(256, 1, 5, 2, 32), False),
     ],
 )
 @pytest.mark.parametrize("bits", [8, 4])
@@ -97,12 +100,13 @@ def test_turned_residuals_are_pieces(columns: int, shape: tuple[int, ...]) -> No
     assert not _unturned(found)[columns:].any()
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("size", [16, 1024, 2048, 4096, 8192])
-def test_clusters_take_all_panels(size: int) -> None:
-    panels = panels_of(size, size, HOPPER)
-    assert panels is not None
-    assert 16 * panels.count >= size
-    assert 4 * panels.threads * panels.blocks >= size
+def test_clusters_take_all_panels(size: int, wide: bool) -> None:
+    panels = panels_of(size, size, HOPPER, wide)
+    assert panels is not None and panels.columns == (32 if wide else 16)
+    assert panels.columns * panels.count >= size
+    assert 64 * panels.threads // panels.columns * panels.blocks >= size
     assert panels.clusters <= panels.count
     assert panels.rounds == (size > 2048)
     assert panels.clusters * panels.blocks * panels.threads <= HOPPER.units * 512

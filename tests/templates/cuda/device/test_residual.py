@@ -10,10 +10,13 @@ import pytest
 from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
+from autoq.templates.cuda.device.residual import cut_vectors
 from autoq.templates.cuda.device.residual.nibbles import packed_nibbles
+from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH
 from autoq.templates.cuda.device.residual.plan import inner_product
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync, residual_gemm_mma_sync
 from autoq.templates.cuda.wgmma import gemm_wgmma, residual_gemm_wgmma
+from autoq.templates.cuda.wgmma.config import SplitTeam
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer
 from autoq.templates.target import parse_target
@@ -21,6 +24,7 @@ from autoq.templates.target import parse_target
 HOPPER, AMPERE = parse_target("cuda:sm_90a"), parse_target("cuda:sm_80")
 WHERE = {
     "wgmma": (residual_gemm_wgmma, gemm_wgmma, HOPPER),
+    "few units": (residual_gemm_wgmma, gemm_wgmma, replace(HOPPER, units=2)),
     "mma_sync": (residual_gemm_mma_sync, conv2d_mma_sync, AMPERE),
 }
 SQUARE = ResidualGemm(150, 140, 72)
@@ -29,7 +33,9 @@ SQUARE = ResidualGemm(150, 140, 72)
 # Where, workload, threshold, crossover, knobs: both sides by lists, by lists that a warp takes in
 # several turns; both as a whole, and by products of what is kept, of columns that a cluster holds;
 # a as a whole, and b by a product of what is kept, for which lists are too short;
-# everything; nothing. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
+# everything; nothing. Bands: of both sides; of which some are longer than what is asked for ahead;
+# of b's side alone, and of a's; of b in rows; of panels that blocks take one behind the other
+# and pass both ways. Then 4 bits that mma.sync multiplies two a byte: products of what is kept,
 # everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"column_parts": 1, "share": 1 / 16}),
@@ -41,6 +47,13 @@ CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
      {"panel_rows": 8, "share": 1 / 256}),
     ("wgmma", ResidualGemm(3, 2, 2200, 4, constant_b=True, bias=True), 0.0, 0.5, {}),
     ("mma_sync", ResidualGemm(1, 1, 1), np.inf, 0.0, {}),
+    ("wgmma", replace(SQUARE, n=300), 0.8, 0.1, {"bands": True, "share": 1 / 4}),
+    ("wgmma", ResidualGemm(70, 133, 600), 0.5, 1.0, {"bands": True, "share": 1.0}),
+    ("wgmma", replace(SQUARE, k=600), 0.8, 0.0509, {"bands": True, "share": 1 / 4}),
+    ("wgmma", replace(SQUARE, n=1100), 0.8, 0.0513, {"bands": True, "share": 1 / 4}),
+    ("mma_sync", replace(SQUARE, k=67, b_order="nk", bias=True), 0.8, 0.048,
+     {"bands": True, "share": 1 / 4, "column_parts": 2}),
+    ("few units", replace(SQUARE, n=1100, bias=True), 0.8, 1.0, {"bands": True, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(37, 30, 150, 4, constant_b=True, bias=True), 0.8, 1.0,
      {"share": 1 / 256}),
     ("mma_sync", ResidualGemm(37, 70, 150, 4, "full", "nk"), 0.0, 0.0, {}),
@@ -51,6 +64,24 @@ CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
 @needs_nvcc
 @pytest.mark.parametrize("where, workload, threshold, crossover, knobs", CASES)
 def test_every_way_is_right(
+    where: str, workload: ResidualGemm, threshold: float, crossover: float, knobs: dict[str, Any]
+) -> None:
+    _assert_right(where, workload, threshold, crossover, knobs)
+
+
+TOGETHER = {"block_n": 64, "m_blocks": 1, "team": SplitTeam(2, True), "rough_sums": True,
+            "bands": True, "share": 1 / 4}  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize("error", [ROUGH, 0.5], ids=["few again", "all again"])
+def test_cuts_of_rough_sums_are_exact(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors whose sums leave a choice are weighed again: with a large error most of them."""
+    monkeypatch.setattr(cut_vectors, "ROUGH", error)
+    _assert_right("wgmma", replace(SQUARE, n=300), 0.8, 0.1, TOGETHER)
+
+
+def _assert_right(
     where: str, workload: ResidualGemm, threshold: float, crossover: float, knobs: dict[str, Any]
 ) -> None:
     module, _, target = WHERE[where]

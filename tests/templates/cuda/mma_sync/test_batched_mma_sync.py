@@ -59,7 +59,7 @@ def test_right_emulated(workload):
 
 
 @needs_nvcc
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_products_are_right(seed):
     rng = np.random.default_rng(seed)
     workload = random_product(rng)
@@ -70,16 +70,16 @@ def test_random_products_are_right(seed):
 
 
 @needs_nvcc
-@pytest.mark.parametrize("zero_points", [(0, 0), (3, 0), (0, -5)], ids=str)
-def test_sums_of_zero_factors_are_left_out(zero_points):
+def test_sums_of_zero_factors_are_left_out():
     workload = BatchedGemm(1, 37, 24, 40, 2, "uint8", "int8", "bmhk", "bkhn")
     values, constants = workload.random_case(np.random.default_rng(1))
-    constants |= dict(zip(("x_zero_point", "other_zero_point"), zero_points, strict=True))
     config = TEMPLATE.default(workload, AMPERE)
-    inputs = [*stored_activations(workload, values), *TEMPLATE.pack(workload, config, constants)]
-    function = TEMPLATE.build(workload, config, AMPERE)
-    (y,) = run(function, AMPERE, inputs, [workload.outputs[0].stored])
-    np.testing.assert_array_equal(y, workload.reference(values, constants)[0])
+    function, given = TEMPLATE.build(workload, config, AMPERE), stored_activations(workload, values)
+    for zero_points in ((0, 0), (3, 0), (0, -5)):
+        constants |= dict(zip(("x_zero_point", "other_zero_point"), zero_points, strict=True))
+        inputs = [*given, *TEMPLATE.pack(workload, config, constants)]
+        (y,) = run(function, AMPERE, inputs, [workload.outputs[0].stored])
+        np.testing.assert_array_equal(y, workload.reference(values, constants)[0])
 
 
 @needs_nvcc
@@ -122,8 +122,11 @@ def test_defaults_gather_rows_that_start_anywhere(arch):
 
 
 @needs_nvcc
-@pytest.mark.parametrize("out", ["int8", "float16", "float32"])
-@pytest.mark.parametrize("columns", [(1, 16), (2, 4), (1, 8)])
+@pytest.mark.parametrize(
+    ("out", "columns"),
+    [("int8", (1, 16)), ("int8", (2, 4)), ("float16", (2, 4)), ("float16", (1, 8)),
+     ("float32", (1, 8))],
+)  # fmt: skip
 def test_rows_of_y_are_gathered_whole(out, columns):
     """Rows of 49 values, one behind the other."""
     kind = "int8" if out == "int8" else "float16"

@@ -194,8 +194,12 @@ def test_sums_of_bytes_are_exact(dtype):
     assert_agrees(on_emulator(node, [x]), evaluate_fusion(node, [x]))
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_rows_of_an_operand_lie_where_numpy_broadcasts_them(seed):
+def test_rows_of_an_operand_lie_where_numpy_broadcasts_them():
+    for seed in range(100):
+        check_rows_of_an_operand(seed)
+
+
+def check_rows_of_an_operand(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 5, rng.integers(2, 6)).tolist())
     inner = int(rng.integers(1, len(shape)))

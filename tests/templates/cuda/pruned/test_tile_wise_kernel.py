@@ -13,7 +13,8 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.pruned.product import pruned_product
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE
-from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER, pack_schedule, slot
+from autoq.templates.cuda.pruned.tile_wise.outputs import slot
+from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER, pack_schedule
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

@@ -43,7 +43,7 @@ LARGE = [
 @needs_nvcc
 @pytest.mark.parametrize("workload", SMALL, ids=str)
 def test_every_element_is_right_on_the_emulator(workload: FloatConv2d) -> None:
-    drawn = TEMPLATE.space(workload, HOPPER).sample(np.random.default_rng(2), 2)
+    drawn = TEMPLATE.space(workload, HOPPER).sample(np.random.default_rng(2), 1)
     for config in (TEMPLATE.default(workload, HOPPER), *drawn):
         assert_right_emulated(TEMPLATE, workload, config, HOPPER)
 

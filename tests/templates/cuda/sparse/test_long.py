@@ -78,7 +78,7 @@ def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> No
             replace(WORKLOAD, vector=64, weight_dtype="uint8", epilogue=Epilogue("int8", "uint8")),
             LongConfig(1, 1, 128, 2, 1, 2),
         ),
-        (WORKLOAD, LongConfig(1, 1, 64, 3, 1, 2, False, 2)),
+        (WORKLOAD, LongConfig(1, 1, 64, 3, 1, 2, False, 4)),
         (
             Spmm(200, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int8")),
             LongConfig(1, 2, 64, 3, 2, 2, False),
@@ -116,7 +116,7 @@ def test_outputs_are_right(workload: Spmm, config: LongConfig) -> None:
         ),
         (
             replace(HALVES, vector=64, epilogue=Epilogue("float16", "float16")),
-            LongConfig(1, 1, 64, 2, 1, 1, False, 2),
+            LongConfig(1, 1, 64, 2, 1, 1, False, 4),
         ),
         (replace(HALVES, vector=16, structure=Structure(0, 0, 0)), LongConfig(2, 1, 32, 3)),
     ],
@@ -143,14 +143,27 @@ FEW_UNITS = replace(TARGET, units=3)
         ),
         (
             Spmm(500, 256, 300, 128, Structure(512, 128, 160)),
-            LongConfig(1, 2, 64, 3, 1, 1, False, 2, True),
+            LongConfig(1, 2, 64, 3, 1, 1, False, 4, True),
         ),
         (
             replace(WORKLOAD, structure=Structure(0, 0, 0), epilogue=Epilogue("int32")),
             LongConfig(1, 1, 32, 3, persistent=True),
         ),
+        (replace(WORKLOAD, n=400), LongConfig(2, 1, 32, 3, persistent=True, turns_back=True)),
+        (
+            replace(WORKLOAD, n=512, vector=64, epilogue=Epilogue("int8")),
+            LongConfig(1, 2, 64, 3, 2, bulk=4, persistent=True, turns_back=True),
+        ),
     ],
-    ids=["staged", "floats", "multicast", "one product", "empty"],
+    ids=[
+        "staged",
+        "floats",
+        "multicast",
+        "one product",
+        "empty",
+        "back",
+        "back in clusters",
+    ],
 )
 def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
     tiling = LongTiling(workload, config)
@@ -184,7 +197,7 @@ def test_blocks_of_one_tile_are_not_persistent() -> None:
         ),
         (
             replace(WORKLOAD, n=256, in_dtype="uint4", epilogue=Epilogue("float16")),
-            LongConfig(1, 4, 64, 2, 1, 1, False, 2),
+            LongConfig(1, 4, 64, 2, 1, 1, False, 4),
         ),
         (
             replace(WORKLOAD, n=128, in_dtype="int4", epilogue=Epilogue("int32")),

@@ -10,6 +10,7 @@ import pytest
 from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
+from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam
 from autoq.templates.cuda.wgmma.weighing import weighing_of
@@ -27,10 +28,25 @@ def _product(m: int, n: int, k: int) -> Gemm:
     return Gemm(m, n, k, epilogue=Epilogue("int32"))
 
 
+TOGETHER = {**IN_TURN, "m_blocks": 1, "team": SplitTeam(2, True)}
+"""Consumers share tiles, and sums are in single precision."""
+
+
 @needs_nvcc
 @pytest.mark.parametrize(
     ("product", "knobs"),
     [
+        (_product(2300, 1021, 64), {**TOGETHER, "most_channels": 4, "m_blocks": 2}),
+        (
+            _product(4096, 1030, 160),
+            {
+                **TOGETHER,
+                "block_n": 256,
+                "grid": Grid(True, 2, Shared.WEIGHTS),
+                "stages": 4,
+                "weights_stay": False,
+            },
+        ),
         (_product(4096, 1030, 48), {**IN_TURN, "stages": 4, "grid": Grid(True, 2, Shared.WEIGHTS)}),
         (_product(2200, 1021, 48), {**IN_TURN, "most_channels": 4}),
         (_product(2176, 1024, 64), {**IN_TURN, "most_channels": 16}),
@@ -39,7 +55,8 @@ def _product(m: int, n: int, k: int) -> Gemm:
 def test_sums_are_those_of_the_product(product: Gemm, knobs: dict[str, Any]) -> None:
     config = replace(gemm_wgmma.default(product, HOPPER), **knobs)
     assert config in gemm_wgmma.space(product, HOPPER)
-    program = gemm_wgmma.weighed(product, config, HOPPER)
+    rough = knobs["team"].cooperative
+    program = gemm_wgmma.weighed(product, config, HOPPER, rough)
     assert program is not None
     rng = np.random.default_rng(3)
     x = rng.integers(-128, 128, product.x_shape, np.int8)
@@ -52,16 +69,19 @@ def test_sums_are_those_of_the_product(product: Gemm, knobs: dict[str, Any]) -> 
     arrays = {"x": x, "weight": packed, "bias": bias, "a_scale": rows, "b_scale": columns}
     given = [*program.workspaces]
     outputs = {"y": (product.y_shape, "int32")} | {
-        space.spec.name: (space.spec.shape, "float64") for space in given
+        space.spec.name: (space.spec.shape, "float32" if rough else "float64") for space in given
     }
+    near = {"rtol": ROUGH if rough else 1e-13}
     expected = x.astype(np.int32) @ weight.astype(np.int32).T
     sizes = np.abs(expected).astype(np.float64)
     for mode in MODES.values():
         found = run_program(replace(program, workspaces=()), HOPPER, arrays, outputs, mode,
                             {"weight", "bias"})  # fmt: skip
         np.testing.assert_array_equal(found["y"], expected)
-        np.testing.assert_allclose(found["row_parts"].sum(axis=0), sizes @ columns, rtol=1e-13)
-        np.testing.assert_allclose(found["column_parts"].sum(axis=0), rows @ sizes, rtol=1e-13)
+        of_rows, of_columns = (found[name].sum(axis=0, dtype=np.float64)
+                               for name in ("row_parts", "column_parts"))  # fmt: skip
+        np.testing.assert_allclose(of_rows, sizes @ columns, **near)
+        np.testing.assert_allclose(of_columns, rows @ sizes, **near)
 
 
 def test_products_in_parts_are_not_weighed() -> None:
@@ -78,3 +98,7 @@ def test_products_in_parts_are_not_weighed() -> None:
         {"team": SplitTeam(2, True)},
     ):
         assert weighing_of(product, replace(whole, **knobs), HOPPER) is None, knobs
+    together = replace(whole, team=SplitTeam(2, True))
+    found = weighing_of(product, together, HOPPER, rough=True)
+    assert found is not None and found.rough
+    assert not weighing_of(product, whole, HOPPER, rough=True).rough

@@ -35,10 +35,10 @@ def test_every_element_is_right(config: WgmmaConfig) -> None:
 
 @needs_nvcc
 @pytest.mark.parametrize("config", [WIDE, HIGH], ids=["wide", "high"])
-@pytest.mark.parametrize("workload", [Gemm(8192, 8192, 8192), RAGGED], ids=str)
-def test_nothing_is_spilled(workload: Gemm, config: WgmmaConfig) -> None:
-    assert gemm_wgmma.TEMPLATE.space(workload, TARGET).rejection(config) is None
-    kernel = gemm_wgmma.TEMPLATE.build(workload, config, TARGET)
+def test_nothing_is_spilled(config: WgmmaConfig) -> None:
+    """Of a product whose last rows and columns are parts of tiles, which takes more registers."""
+    assert gemm_wgmma.TEMPLATE.space(RAGGED, TARGET).rejection(config) is None
+    kernel = gemm_wgmma.TEMPLATE.build(RAGGED, config, TARGET)
     assert compile_kernel(kernel, TARGET).spill_bytes == 0
 
 

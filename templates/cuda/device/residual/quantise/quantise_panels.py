@@ -1,6 +1,6 @@
 """Columns of float32 as integers in packed weights, read once: clusters hold panels of them.
 
-Blocks of a cluster take parts of the rows of a panel of 16 columns and keep them in registers while
+Blocks of a cluster take parts of the rows of a panel of columns and keep them in registers while
 they find the columns' largest values together. Meanwhile the next panel's values come to shared
 memory.
 """
@@ -16,26 +16,24 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.held_panels import HELD_PANELS, shared_bytes
-from autoq.templates.cuda.device.residual.quantisation import QUANTISATION
-from autoq.templates.cuda.device.residual.quantise_columns import ColumnsQuantised
+from autoq.templates.cuda.device.residual.quantise.held_panels import HELD_PANELS, shared_bytes
+from autoq.templates.cuda.device.residual.quantise.quantisation import QUANTISATION
+from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-_PANEL = 16
-_THREADS = 256
-_ROWS = 16 * _THREADS // (_PANEL // 4)
+_ROWS = 1024
 """Rows of a block: 16 of four columns for each thread."""
-_TOGETHER = 2
-"""Blocks of a multiprocessor, which leave a thread 128 registers."""
+_THREADS_A_UNIT = 512
+"""Of a multiprocessor, which leave a thread 128 registers."""
 _CLUSTERS = (1, 2, 4, 8)
 
-# Four neighbouring lanes have a row of a panel, 64 bytes, and the eight that follow each other in
-# steps of four have 128 neighbouring values of a column. Blocks of a cluster meet once for each
-# panel: sums of magnitudes are told with the largest values of the next one.
+# Neighbouring lanes have a row of a panel, 64 or 128 bytes, and those that follow each other in
+# steps of as many have 128 or 64 neighbouring values of a column. Blocks of a cluster meet once
+# for each panel: sums of magnitudes are told with the largest values of the next one.
 _SOURCE = r"""
 struct Place { int rank, first, beside, thread; };  // first: row of the thread; beside: its column
 // Writes the peaks of a panel, 16 of a column together.
@@ -43,21 +41,23 @@ __device__ __forceinline__ void write_peaks(
     unsigned char* peaks, const Shared& s, int panel, const Place& at) {
   constexpr int UNITS = GROUPS / 16;
   const int column = at.thread / UNITS, unit = at.rank * UNITS + at.thread % UNITS;
-  if (at.thread < GROUPS && panel + column < COLUMNS && 16 * unit < PEAKS)
+  if (at.thread < PANEL * UNITS && panel + column < COLUMNS && 16 * unit < PEAKS)
     reinterpret_cast<uint4*>(peaks)[(size_t)(panel + column) * (PEAKS / 16) + unit] =
         *reinterpret_cast<const uint4*>(s.peaks + column * PEAK_PITCH + at.thread % UNITS * 16);
 }
-// Writes residuals of a panel with k as rows, of the warp's 128 rows.
+// Writes residuals of a panel with k as rows, of the warp's rows.
 __device__ __forceinline__ void write_bands(
     void* turned, const unsigned* bands, int column, const Place& at) {
-  const int lane = at.thread % 32, top = at.rank * 16 * GROUPS + at.thread / 32 * 128;
-  const unsigned* from = bands + lane / 16 * BAND + lane % 16 * 4;
+  constexpr int VECTORS = PANEL / 16, ROWS = 32 / VECTORS;  // of a row, and that lanes have
+  const int lane = at.thread % 32, top = (at.rank * GROUPS + at.thread / 32 * (32 / ACROSS)) * 16;
   __syncwarp();
   #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint4 v = *reinterpret_cast<const uint4*>(from + 2 * i * BAND);
-    const int row = top + 32 * i + lane;
-    if (row < LENGTH) static_cast<uint4*>(turned)[turned_at(row, column) / 16] = v;
+  for (int i = 0; i < 512 / ACROSS / ROWS; ++i) {
+    const int own = i * ROWS + lane / VECTORS, row = top + own;
+    const unsigned* from = bands + own / 16 * BAND + own % 16 * ACROSS + lane % VECTORS * 4;
+    const uint4 v = *reinterpret_cast<const uint4*>(from);
+    if (row < LENGTH)
+      static_cast<uint4*>(turned)[turned_at(row, column + lane % VECTORS * 16) / 16] = v;
   }
 }
 __device__ __forceinline__ void quantise_panel(
@@ -65,7 +65,7 @@ __device__ __forceinline__ void quantise_panel(
     const Shared& s, int panel, const Place& at) {
   Steps steps[4];
   #pragma unroll
-  for (int c = 0; c < 4; ++c) steps[c] = {s.steps[at.beside + c], s.steps[16 + at.beside + c]};
+  for (int c = 0; c < 4; ++c) steps[c] = {s.steps[at.beside + c], s.steps[PANEL + at.beside + c]};
   float sums[4] = {};
   unsigned words[4][4], rest[4][4];
   #pragma unroll
@@ -87,16 +87,16 @@ __device__ __forceinline__ void quantise_panel(
     if constexpr (TURNED) {
       unsigned rows[4];
       turn_four(finest, rows);
-      unsigned* band = s.bands + at.thread / 4 * BAND + 16 * w + at.thread % 4;
+      unsigned* band = s.bands + at.thread / ACROSS * BAND + at.thread % ACROSS;
       #pragma unroll
-      for (int j = 0; j < 4; ++j) band[4 * j] = rows[j];
+      for (int j = 0; j < 4; ++j) band[(4 * w + j) * ACROSS] = rows[j];
     }
   }
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
     const int column = panel + at.beside + c;
     if constexpr (SUMS)
-      s.peaks[(at.beside + c) * PEAK_PITCH + at.thread / 4] =
+      s.peaks[(at.beside + c) * PEAK_PITCH + at.thread / ACROSS] =
           peak_of(magnitude(quantised(most[c], steps[c])));
     if (at.first >= LENGTH || column >= COLUMNS) continue;
     const size_t to = packed_at(column, at.first) / 16;
@@ -121,16 +121,16 @@ __device__ __forceinline__ void quantise_panels(
     const float* x, const float* bias, int* taken, void* values, void* residuals_of, float* scales,
     int* magnitudes, unsigned char* peaks, unsigned char* shared, int block, int thread) {
   const int rank = block % BLOCKS;
-  const Place at = {rank, (rank * GROUPS + thread / 4) * 16, thread % 4 * 4, thread};
+  const Place at = {rank, (rank * GROUPS + thread / ACROSS) * 16, thread % ACROSS * 4, thread};
   const Shared s = shared_of(shared);
-  int following = block / BLOCKS, panel = 16 * following;
+  int following = block / BLOCKS, panel = PANEL * following;
   ask_for(x, s.waiting, at.first, panel + at.beside, thread);
   #pragma unroll 1
   for (int turn = 0, first = true;; turn ^= 1, first = false) {
     const bool last = following >= PANELS;  // no panel is left, but sums of the one before
     if (last && !SUMS) break;
     const int before = panel;
-    panel = 16 * following;
+    panel = PANEL * following;
     float4 v[16];
     float most[4] = {}, largest[4];
     if (!last) {
@@ -147,19 +147,19 @@ __device__ __forceinline__ void quantise_panels(
     }
     __syncthreads();
     // Others may still read what they were told a turn ago, so that there are two places.
-    float* own = s.own + turn * 16 + thread % 16;
-    int* own_sum = s.own_sums + turn * 16 + thread % 16;
-    if (thread < 16 && !last) *own = join_block(s.parts, thread, larger);
+    float* own = s.own + turn * PANEL + thread % PANEL;
+    int* own_sum = s.own_sums + turn * PANEL + thread % PANEL;
+    if (thread < PANEL && !last) *own = join_block(s.parts, thread, larger);
     if constexpr (SUMS) {
       if (!first) {
-        if (thread / 16 == 1) *own_sum = join_block(s.sum_parts, thread % 16, added);
+        if (thread / PANEL == 1) *own_sum = join_block(s.sum_parts, thread % PANEL, added);
         write_peaks(peaks, s, before, at);
       }
     }
     meet_cluster();
-    if (thread < 16 && !last) {
+    if (thread < PANEL && !last) {
       const Steps steps = steps_of(over_cluster(own, rank, larger));
-      s.steps[thread] = steps.scale, s.steps[16 + thread] = steps.inverse;
+      s.steps[thread] = steps.scale, s.steps[PANEL + thread] = steps.inverse;
       if (rank == 0 && panel + thread < COLUMNS) {
         scales[panel + thread] = steps.scale;
         if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
@@ -167,16 +167,16 @@ __device__ __forceinline__ void quantise_panels(
     }
     if (ROUNDS && rank > 0 && thread == 32) *s.following = (int)read_other(s.following, 0);
     if constexpr (SUMS) {
-      if (!first && rank == 0 && thread / 16 == 1 && before + thread % 16 < COLUMNS)
-        magnitudes[before + thread % 16] = over_cluster(own_sum, rank, added);
+      if (!first && rank == 0 && thread / PANEL == 1 && before + thread % PANEL < COLUMNS)
+        magnitudes[before + thread % PANEL] = over_cluster(own_sum, rank, added);
     }
     if (last) break;
     __syncthreads();
     following = ROUNDS ? *s.following : PANELS;
-    if (following < PANELS) ask_for(x, s.waiting, at.first, 16 * following + at.beside, thread);
+    if (following < PANELS) ask_for(x, s.waiting, at.first, PANEL * following + at.beside, thread);
     quantise_panel(v, most, values, residuals_of, s, panel, at);
     if constexpr (TURNED)
-      write_bands(residuals_of, s.bands + thread / 32 * 8 * BAND, panel, at);
+      write_bands(residuals_of, s.bands + thread / 32 * WARP_BANDS, panel, at);
   }
   if constexpr (BLOCKS > 1) meet_cluster();  // nobody leaves whose memory another one reads
 }
@@ -187,13 +187,15 @@ __device__ __forceinline__ void quantise_panels(
 class Panels:
     """How clusters take panels, one after another of those that are left.
 
-    threads: of a block; blocks: of a cluster; count: panels; clusters: that share them.
+    threads: of a block; blocks: of a cluster; count: panels; clusters: that share them; columns: of
+    a panel.
     """
 
     threads: int
     blocks: int
     count: int
     clusters: int
+    columns: int = 16
 
     @property
     def rounds(self) -> bool:
@@ -205,20 +207,22 @@ TAKEN = TensorSpec("panels_taken", (1,), "int32")
 """How many panels were asked for; 0 before and behind each run."""
 
 
-def panels_of(columns: int, length: int, target: Target) -> Panels | None:
+def panels_of(columns: int, length: int, target: Target, wide: bool = False) -> Panels | None:
     """Clusters that run together; None where none holds a panel.
 
     A few less of large ones than multiprocessors have room for, since those of a GPC may be no
-    whole clusters.
+    whole clusters. wide: panels have 32 columns instead of 16.
     """
     blocks = next((n for n in _CLUSTERS if n * _ROWS >= length), None)
     if target.compute_capability < 90 or blocks is None:
         return None
-    count = blocks_for(columns, _PANEL)
-    resident = target.units * _TOGETHER // blocks
+    panel = 32 if wide else 16
+    threads = _ROWS // 16 * (panel // 4)
+    count = blocks_for(columns, panel)
+    resident = target.units * (_THREADS_A_UNIT // threads) // blocks
     if blocks > 2:
         resident = resident * 15 // 16
-    return Panels(_THREADS, blocks, count, min(count, max(1, resident)))
+    return Panels(threads, blocks, count, min(count, max(1, resident)), panel)
 
 
 def panels_kernel(
@@ -232,7 +236,8 @@ def panels_kernel(
     threads, sums = panels.threads, columns.peaks > 0
     asks = panels.rounds and columns.columns % 4 == 0
     sizes = {
-        **columns.sizes(), "THREADS": threads, "BLOCKS": panels.blocks, "PANELS": panels.count,
+        **columns.sizes(), "PANEL": panels.columns, "THREADS": threads,
+        "BLOCKS": panels.blocks, "PANELS": panels.count,
         "CLUSTERS": panels.clusters, "ROUNDS": panels.rounds, "ASKS": asks, "TURNED": turned,
         **turned_sizes(columns.length),
     }  # fmt: skip
@@ -242,12 +247,12 @@ def panels_kernel(
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         given = iter(pointers)
         taken = [next(given) if spec else 0 for spec in parameters]
-        size = (shared_bytes(threads, asks, sums, turned),)
+        size = (shared_bytes(panels.columns, threads, asks, sums, turned),)
         shared = builder.alloc_buffer(size, "uint8", scope="shared.dyn", align=128).data
         call(functions.function("quantise_panels"), *taken, shared, block, thread)
 
     given = [spec for spec in parameters if spec]
     return thread_kernel(
         given, panels.clusters * panels.blocks, threads, target, body, cluster=panels.blocks,
-        together=_TOGETHER,
+        together=max(1, _THREADS_A_UNIT // threads),
     )  # fmt: skip

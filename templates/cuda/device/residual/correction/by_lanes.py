@@ -11,12 +11,13 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.add_lists import ADD_LISTS
-from autoq.templates.cuda.device.residual.panel import Panel
+from autoq.templates.cuda.device.residual.correction.add_lists import ADD_LISTS
+from autoq.templates.cuda.device.residual.correction.hold_panel import HOLD_PANEL
+from autoq.templates.cuda.device.residual.correction.panel import Panel
+from autoq.templates.cuda.device.residual.correction.write_row import WRITE_ROW
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
-from autoq.templates.cuda.device.residual.write_row import WRITE_ROW
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -26,67 +27,10 @@ _SOURCE = (
     + TURN_WORDS
     + TURNED_AT
     + ADD_LISTS
+    + HOLD_PANEL
     + r"""
-constexpr int THREADS = 32 * WARPS, ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
+constexpr int ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
 constexpr int READS = ROWS / AT_ONCE;
-__device__ __forceinline__ void prefetch(const void* from) {
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
-}
-// The panel's residuals, of which each k has ROWS that lie together. All that registers take is
-// asked for at once. Neighbouring lanes store words in another order, and so meet other banks.
-__device__ __forceinline__ void hold_words(
-    const unsigned (&rows)[ROWS], unsigned char* panel, int w) {
-  unsigned turned[4][ROWS / 4];
-  #pragma unroll
-  for (int g = 0; g < ROWS / 4; ++g) {
-    const unsigned four[4] = {rows[4 * g], rows[4 * g + 1], rows[4 * g + 2], rows[4 * g + 3]};
-    unsigned found[4];
-    turn_four(four, found);
-    #pragma unroll
-    for (int j = 0; j < 4; ++j) turned[j][g] = found[j];
-  }
-  const int other = w / (32 / ROWS) % 4;
-  #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    unsigned chosen[ROWS / 4];
-    #pragma unroll
-    for (int g = 0; g < ROWS / 4; ++g) {
-      const unsigned low = other & 1 ? turned[j ^ 1][g] : turned[j][g];
-      const unsigned high = other & 1 ? turned[j ^ 3][g] : turned[j ^ 2][g];
-      chosen[g] = other & 2 ? high : low;
-    }
-    unsigned char* to = panel + (4 * w + (j ^ other)) * ROWS;
-    if constexpr (ROWS == 16)
-      *reinterpret_cast<uint4*>(to) = make_uint4(chosen[0], chosen[1], chosen[2], chosen[3]);
-    else
-      *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
-  }
-}
-__device__ __forceinline__ void hold_panel(
-    const unsigned* residuals, unsigned char* panel, int top, int thread) {
-  constexpr int BATCH = 64 / ROWS;
-  for (int start = thread; start < WORDS_OF_ROW; start += BATCH * THREADS) {
-    unsigned rows[BATCH][ROWS];
-    #pragma unroll
-    for (int i = 0; i < BATCH; ++i) {
-      const int w = min(start + i * THREADS, WORDS_OF_ROW - 1);
-      #pragma unroll
-      for (int r = 0; r < ROWS; ++r)
-        rows[i][r] = __ldg(residuals + (size_t)min(top + r, M - 1) * WORDS_OF_ROW + w);
-    }
-    #pragma unroll
-    for (int i = 0; i < BATCH; ++i)
-      if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);
-  }
-}
-// What the block that will follow this one holds, on its way to the L2.
-__device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
-  const int top = block % PANELS * ROWS;
-  for (int at = 32 * thread; at < ROWS * WORDS_OF_ROW; at += 32 * THREADS) {
-    const size_t word = (size_t)top * WORDS_OF_ROW + at;
-    if (word < (size_t)M * WORDS_OF_ROW) prefetch(residuals + word);
-  }
-}
 __device__ __forceinline__ void read_lists(
     const int* lists, bool listed, int column, int2 (&found)[STEPS]) {
   #pragma unroll
@@ -118,7 +62,7 @@ __device__ __forceinline__ void correct(
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* rows_of_a, const void* entries_of_b, const int* columns_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int top = block % PANELS * ROWS, part = block / PANELS;
+  const int top = panel_of(block) * ROWS, part = block / PANELS;
   const int lane = thread % 32, warp = thread / 32, end = min(N, (part + 1) * WIDTH);
   const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
   const unsigned char* residuals = static_cast<const unsigned char*>(residual_a) + top;
@@ -208,7 +152,8 @@ class Correction:
 
     k: values of a row, of residuals; most: the largest integer; bias: whether it has one; words: of
     four values of a row of a's residuals; pitch_a: bytes of a row of these where they have k as
-    rows; panel: what a block takes; parts: blocks side by side that have the same rows.
+    rows; panel: what a block takes; parts: blocks side by side that have the same rows; last_first:
+    whether the last panels come first.
     """
 
     m: int
@@ -220,6 +165,7 @@ class Correction:
     pitch_a: int
     panel: Panel
     parts: int
+    last_first: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None.
@@ -235,7 +181,7 @@ class Correction:
             "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
-            "AHEAD": target.units * panel.together,
+            "AHEAD": target.units * panel.together, "LAST_FIRST": self.last_first,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 

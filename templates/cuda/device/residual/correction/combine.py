@@ -10,8 +10,8 @@ from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.correction.write_row import WRITE_ROW
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
-from autoq.templates.cuda.device.residual.write_row import WRITE_ROW
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 

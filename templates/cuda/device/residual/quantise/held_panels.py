@@ -1,11 +1,13 @@
 """CUDA source of panels of columns that clusters hold while they find their largest values."""
 
 HELD_PANELS = r"""
-constexpr int WARPS = THREADS / 32, GROUPS = THREADS / 4;  // of 16 rows that a block has
-constexpr int BAND = 68;  // words of 16 rows of a panel, and 4 more: other banks for the next
+constexpr int ACROSS = PANEL / 4;  // threads that share a row
+constexpr int WARPS = THREADS / 32, GROUPS = THREADS / ACROSS;  // of 16 rows that a block has
+constexpr int BAND = 4 * PANEL + 4;  // words of 16 rows of a panel, and 4: other banks for the next
+constexpr int WARP_BANDS = 32 / ACROSS * BAND;
 constexpr int PEAK_PITCH = GROUPS + 16;
 // What a block has in shared memory: values of the next panel that are on their way, residuals
-// and peaks of one, and numbers of its 16 columns.
+// and peaks of one, and numbers of its columns.
 struct Shared {
   float4* waiting;
   unsigned* bands;
@@ -16,11 +18,11 @@ struct Shared {
 __device__ __forceinline__ Shared shared_of(unsigned char* at) {
   Shared s;
   s.waiting = reinterpret_cast<float4*>(at), at += ASKS ? THREADS * 256 : 0;
-  s.bands = reinterpret_cast<unsigned*>(at), at += TURNED ? WARPS * 8 * BAND * 4 : 0;
-  s.peaks = at, at += SUMS ? 16 * PEAK_PITCH : 0;
-  s.parts = reinterpret_cast<float*>(at), s.own = s.parts + 16 * WARPS, s.steps = s.own + 32;
-  s.sum_parts = reinterpret_cast<int*>(s.steps + 32), s.own_sums = s.sum_parts + 16 * WARPS;
-  s.following = s.own_sums + 32;
+  s.bands = reinterpret_cast<unsigned*>(at), at += TURNED ? WARPS * WARP_BANDS * 4 : 0;
+  s.peaks = at, at += SUMS ? PANEL * PEAK_PITCH : 0;
+  s.parts = reinterpret_cast<float*>(at), s.own = s.parts + PANEL * WARPS;
+  s.steps = s.own + 2 * PANEL, s.sum_parts = reinterpret_cast<int*>(s.steps + 2 * PANEL);
+  s.own_sums = s.sum_parts + PANEL * WARPS, s.following = s.own_sums + 2 * PANEL;
   return s;
 }
 __device__ __forceinline__ void meet_cluster() {
@@ -75,13 +77,13 @@ __device__ __forceinline__ float of_four(const float4& v, int c) {
 template <class T, class J> __device__ __forceinline__ void join_warp(
     T (&x)[4], T* parts, int thread, J join) {
   #pragma unroll
-  for (int apart = 4; apart < 32; apart *= 2) {
+  for (int apart = ACROSS; apart < 32; apart *= 2) {
     #pragma unroll
     for (int c = 0; c < 4; ++c) x[c] = join(x[c], __shfl_xor_sync(0xffffffffu, x[c], apart));
   }
-  if (thread % 32 < 4) {
+  if (thread % 32 < ACROSS) {
     #pragma unroll
-    for (int c = 0; c < 4; ++c) parts[thread / 32 * 16 + thread % 4 * 4 + c] = x[c];
+    for (int c = 0; c < 4; ++c) parts[thread / 32 * PANEL + thread % ACROSS * 4 + c] = x[c];
   }
 }
 // The number of one column over the warps of the block, and over the blocks of the cluster.
@@ -89,7 +91,7 @@ template <class T, class J> __device__ __forceinline__ T join_block(
     const T* parts, int column, J join) {
   T all = parts[column];
   #pragma unroll
-  for (int warp = 1; warp < WARPS; ++warp) all = join(all, parts[16 * warp + column]);
+  for (int warp = 1; warp < WARPS; ++warp) all = join(all, parts[PANEL * warp + column]);
   return all;
 }
 __device__ __forceinline__ float larger(float a, float b) { return fmaxf(a, b); }
@@ -105,15 +107,16 @@ template <class T, class J> __device__ __forceinline__ T over_cluster(
   return all;
 }
 """
-"""For a namespace with `QUANTISATION` and the constants THREADS, BLOCKS (of a cluster), COLUMNS,
-LENGTH, SUMS (whether there are peaks and sums of magnitudes), TURNED (whether residuals have k as
-rows) and ASKS: whether a panel comes to shared memory first, of columns that are whole vectors."""
+"""For a namespace with `QUANTISATION` and the constants PANEL (its columns), THREADS, BLOCKS (of a
+cluster), COLUMNS, LENGTH, SUMS (whether there are peaks and sums of magnitudes), TURNED (whether
+residuals have k as rows) and ASKS: whether a panel comes to shared memory first, of columns that
+are whole vectors."""
 
 
-def shared_bytes(threads: int, asks: bool, sums: bool, turned: bool) -> int:
+def shared_bytes(panel: int, threads: int, asks: bool, sums: bool, turned: bool) -> int:
     """What `shared_of` divides."""
-    warps = threads // 32
+    warps, groups = threads // 32, 4 * threads // panel
     waiting = threads * 256 if asks else 0
-    bands = warps * 8 * 68 * 4 if turned else 0
-    peaks = 16 * (threads // 4 + 16) if sums else 0
-    return waiting + bands + peaks + 4 * (2 * 16 * warps + 3 * 32 + 4)
+    bands = groups * (4 * panel + 4) * 4 if turned else 0
+    peaks = panel * (groups + 16) if sums else 0
+    return waiting + bands + peaks + 4 * (2 * panel * warps + 6 * panel + 4)

@@ -1,0 +1,73 @@
+"""Attention of float32 on mma.sync, with float32's accuracy: factors are sums of two of tf32.
+
+Any lengths and masks; a row of scores is never in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from autoq.templates.attention_scalars import ATTENTION_SCALARS
+from autoq.templates.base import Template
+from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
+from autoq.templates.cuda.attention.tf32.cost import estimate
+from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
+from autoq.templates.cuda.attention.tf32.space import default, space
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+if TYPE_CHECKING:
+    from tvm.tirx import PrimFunc
+
+_LEAST_COMPUTE_CAPABILITY = 80
+_DEEPEST = 192
+# Indices count values in 32 bits; tiles that overhang count on.
+_MOST = (1 << 31) - (1 << 24)
+
+
+def matches(workload: object, target: Target) -> bool:
+    """float32 from sm_80 on: heads of up to 192 values, whose arrays have 31-bit indices."""
+    return (
+        isinstance(workload, Attention)
+        and target.kind == "cuda"
+        and target.compute_capability >= _LEAST_COMPUTE_CAPABILITY
+        and workload.q_dtype == "float32"
+        and workload.depth <= _DEEPEST
+        and all(
+            math.prod(array.shape) < _MOST
+            for array in (*workload.inputs, *workload.outputs, *workload.constants)
+        )
+    )
+
+
+def build(workload: Attention, config: Tf32AttentionConfig, target: Target) -> PrimFunc:
+    """PrimFunc (q, k, v, mask?, scalars, mask?, y); see `build_kernel`."""
+    from autoq.templates.cuda.attention.tf32.kernel import build_kernel
+
+    return build_kernel(Tf32AttentionPlan(workload, config, target), packed(workload, config))
+
+
+def pack(
+    workload: Attention, config: Tf32AttentionConfig, constants: Constants
+) -> tuple[np.ndarray, ...]:
+    """The scalars, and a mask that is a constant."""
+    names = ("scalars", "mask") if workload.constant_mask else ("scalars",)
+    return tuple(np.ascontiguousarray(constants[name], np.float32) for name in names)
+
+
+def packed(workload: Attention, config: Tf32AttentionConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    scalars = TensorSpec("scalars", (len(ATTENTION_SCALARS),), "float32")
+    mask = TensorSpec("mask", workload.mask_shape, "float32")
+    return (scalars, mask) if workload.constant_mask else (scalars,)
+
+
+TEMPLATE = Template(
+    "attention_tf32", 1, matches, space, default, build, pack, packed, preference=20,
+    estimate=estimate,
+)  # fmt: skip

@@ -1,0 +1,58 @@
+"""The kernel of attention of float32: a block computes some query rows of one pair.
+
+The way of FlashAttention-2 (Dao, 2023): a warp holds scores of its rows and a tile of keys as
+accumulators, which become the left fragments of the product with values. Tiles arrive by cp.async
+in a ring of stages. Each factor is the sum of two numbers of tf32, whose products tensor cores add
+up in float32 (`product_source.py`; the three products of CUTLASS's 3xTF32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.templates.cuda.attention.softmax_source import SOFTMAX
+from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
+from autoq.templates.cuda.attention.tf32.product_source import PARTS
+from autoq.templates.cuda.attention.tf32.source import BLOCK, COPIES, PRODUCTS
+from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.tensor_spec import TensorSpec
+
+
+def build_kernel(plan: Tf32AttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
+    """The kernel of a plan; parameters q, k, v, a mask that is an input, `packed`, y."""
+    work, config = plan.workload, plan.config
+    parameters = [*work.inputs, *packed, *work.outputs]
+    functions = _functions(plan, [spec.name for spec in parameters[3:-1]])
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        smem = builder.alloc_buffer(
+            (plan.smem_bytes // 4,), "float32", scope="shared.dyn", align=128
+        )
+        with builder.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm}):
+            call(functions.function("attend"), *pointers, smem.data, block, thread)
+
+    return thread_kernel(parameters, plan.blocks, config.threads, plan.target, body)
+
+
+def _functions(plan: Tf32AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
+    work, config = plan.workload, plan.config
+    block = BLOCK.replace("PARAMETERS", "".join(f"const float* {name}, " for name in names))
+    block = block.replace("MASK +", "mask +" if work.mask_axes else "q +")
+    pitches = plan.row_pitches
+    batch, head, row = plan.mask_pitches
+    return DeviceNamespace("attention_tf32", COPIES + SOFTMAX + PARTS + PRODUCTS + block, {}, {
+        "HEADS": work.heads, "QUERIES": work.queries, "KEYS": work.keys, "DEPTH": work.depth,
+        "WIDTH": plan.depth, "PIECE": plan.piece, "KEY_ROW": plan.key_row,
+        "VALUE_ROW": plan.value_row, "Q_PITCH": pitches["q"], "K_PITCH": pitches["k"],
+        "V_PITCH": pitches["v"], "Y_PITCH": pitches["y"],
+        "MASKED": bool(work.mask_axes), "MASK_BATCH": batch, "MASK_HEAD": head, "MASK_ROW": row,
+        "CAUSAL": work.causal, "QUANTISED_SCORES": False, "QUANTISED_MASKED": False,
+        "WARPS": config.warps, "TILE_KEYS": config.tile_keys, "STAGES": config.stages,
+        "HOLDS_QUERIES": config.holds_queries, "SUMS_OF_PRODUCTS": False, "CUBICS": 0,
+        "UNITS": False, "ROW_BLOCKS": plan.row_blocks,
+    })  # fmt: skip

@@ -1,0 +1,76 @@
+"""The space of attention of float32: knobs and the rules of a legal configuration."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autoq.search.space import Space
+from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
+from autoq.templates.cuda.attention.tf32.cost import estimate, registers
+from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
+from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.operators.attention import Attention
+from autoq.templates.target import Target
+
+_TILE_KEYS = (16, 32, 64, 128)
+_UNIT_KEYS = 8
+"""Keys of a tile of accumulators."""
+
+
+def space(workload: Attention, target: Target) -> Space[Tf32AttentionConfig]:
+    """Tiles and pipelines that compile for the target without spills."""
+
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def plan_of(config: Tf32AttentionConfig) -> Tf32AttentionPlan:
+        return Tf32AttentionPlan(workload, config, target)
+
+    def rows_within_queries(config: Tf32AttentionConfig) -> bool:
+        """A block has less than twice the queries there are, or is one warp of 16 rows."""
+        return config.rows < 2 * workload.queries or config.warps == 1
+
+    def stages_are_used(config: Tf32AttentionConfig) -> bool:
+        """One stage for one tile of keys; of several, at least two and not more than tiles."""
+        tiles = plan_of(config).tiles
+        return config.stages == 1 if tiles == 1 else 2 <= config.stages <= max(2, tiles)
+
+    def threads_suffice(config: Tf32AttentionConfig) -> bool:
+        """All blocks of a multiprocessor have no more threads than it holds."""
+        return config.threads * config.blocks_per_sm <= target.unit_threads
+
+    rules: list[Callable[[Tf32AttentionConfig], bool]] = [
+        rows_within_queries,
+        stages_are_used,
+        *resource_rules(plan_of, registers, target),
+        threads_suffice,
+    ]
+    return Space(Tf32AttentionConfig, _knobs(workload), rules)
+
+
+def default(workload: Attention, target: Target) -> Tf32AttentionConfig:
+    """The legal configuration of least estimated time."""
+    legal = space(workload, target)
+    candidates = (Tf32AttentionConfig(*values) for values in itertools.product(
+        *dict(_knobs(workload), blocks_per_sm=(1,)).values()))  # fmt: skip
+    return min(
+        (config for config in candidates if config in legal),
+        key=lambda config: estimate(workload, config, target),
+    )
+
+
+def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
+    """Values of the knobs, without tiles that another one of all keys makes needless."""
+    whole = ceil_div(workload.keys, _UNIT_KEYS) * _UNIT_KEYS
+    tiles = {keys for keys in _TILE_KEYS if keys < whole}
+    if whole <= _TILE_KEYS[-1]:
+        tiles.add(whole)
+    return {
+        "warps": (1, 2, 4, 8),
+        "tile_keys": tuple(sorted(tiles)),
+        "stages": (1, 2, 3),
+        "holds_queries": (False, True),
+        "blocks_per_sm": (1, 2, 3, 4),
+    }

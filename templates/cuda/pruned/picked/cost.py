@@ -1,0 +1,77 @@
+"""Estimated time of a configuration of the kernel that picks, and features for the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoq.templates.cuda.device.mma.wgmma import K_BYTES
+from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.target import Target
+
+_L2_BYTES_A_CLOCK = 43.0
+"""That reach a multiprocessor in large copies."""
+_SMEM_BYTES_A_CLOCK = 128.0
+_CONFLICTS = 1.2
+"""Times that a read of picked words takes, for words of other lanes in the same bank."""
+_SPARSE_BYTES = 0.25
+"""Of a step's places, how many more stay empty where only every other byte's word is filled."""
+_SHARED = 0.9
+"""Of the time of weights that come to all blocks of a cluster."""
+_ITEM_CLOCKS = 1500.0
+_VALUE_CLOCKS = 0.15
+"""Of a multiprocessor for each output."""
+_START_CLOCKS = 5000.0
+_CLOCK = 1.7e9
+
+
+def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
+    """Roughly the seconds: the mean item's steps and outputs, times the waves of items."""
+    view, config = tiling.view, tiling.config
+    grid = target.units * config.blocks
+    rounds = -(-tiling.items * config.cluster // grid)
+    steps = _steps_of_tile(tiling) * config.sides
+    instructions = steps * config.splits * tiling.blocks_m
+    step_bytes = K_BYTES * tiling.width
+    # A product of 64 x width x 32 bytes takes width / 2 clocks.
+    product = instructions * max(tiling.width, 32) / 2
+    x_bytes = tiling.k_stages * tiling.x_stage_bytes
+    moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / _SMEM_BYTES_A_CLOCK
+    if config.picked:  # eight words of a lane of four warps for an instruction
+        moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
+    else:
+        moved += instructions * 64 * K_BYTES / _SMEM_BYTES_A_CLOCK
+    shared = _SHARED if config.cluster > 1 else 1.0
+    fetched = (x_bytes + steps * step_bytes * shared) / _L2_BYTES_A_CLOCK
+    busy = max(product, moved, fetched)
+    ring = min(config.x_stages / 2, config.stages * config.depth / 4)
+    columns = view.n / tiling.groups
+    outputs = config.rows * columns * _VALUE_CLOCKS
+    hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
+    item = busy * (1 + 0.4 / ring) + (outputs + _ITEM_CLOCKS) * hidden
+    return (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
+
+
+def _steps_of_tile(tiling: PickedTiling) -> float:
+    """Reductions of one instruction that a tile has in the mean."""
+    view, config = tiling.view, tiling.config
+    every = tiling.k_stages * tiling.steps_of_stage
+    if not config.picked:
+        return every
+    kept = min(1.0, view.sparsity.structure.blocks / max(1, view.tiles) / view.k)
+    # A row is multiplied where any of the joined tiles keeps it.
+    share = 1 - (1 - kept) ** config.joined
+    if tiling.size == 1 and share < 0.5:
+        share += _SPARSE_BYTES * (0.5 - share)
+    # Stages that a step reads are the newest two.
+    return max(share * every, tiling.k_stages / 2)
+
+
+def features(tiling: PickedTiling, target: Target) -> Mapping[str, float]:
+    """What the cost model learns from beside the knobs."""
+    return {
+        "waves": tiling.items * tiling.config.cluster / (target.units * tiling.config.blocks),
+        "smem_bytes": float(tiling.smem_bytes),
+        "sums": float(tiling.sums),
+        "threads": float(tiling.threads),
+        "estimate": estimated_seconds(tiling, target),
+    }
