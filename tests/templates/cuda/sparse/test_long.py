@@ -81,7 +81,7 @@ def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> No
         (WORKLOAD, LongConfig(1, 1, 64, 3, 1, 2, False, 4)),
         (
             Spmm(200, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int8")),
-            LongConfig(1, 2, 64, 3, 2, 2, False),
+            LongConfig(1, 1, 32, 3, 2, 2, False),
         ),
         (
             replace(WORKLOAD, n=256, structure=Structure(0, 0, 0), epilogue=Epilogue("float16")),
@@ -213,7 +213,7 @@ def test_blocks_of_one_tile_are_not_persistent() -> None:
                 256, 256, 300, 128, Structure(256, 128, 160), "uint8", "int16",
                 Epilogue("int8", "int8"),
             ),
-            LongConfig(1, 1, 64, 3, 2, 1, False, persistent=True),
+            LongConfig(1, 1, 32, 3, 2, 1, False, persistent=True),
         ),
         (
             replace(WORKLOAD, weight_dtype="int16", k=50, epilogue=Epilogue("int32")),
