@@ -157,13 +157,13 @@ def _call(
 
 def _activations(node: Layer | Fusion | Siblings) -> tuple[list[Array], list[Array]]:
     """Shapes and dtypes of what a node reads and writes, in values."""
-    if isinstance(node, Siblings):
-        of_parts = [_activations(part) for part in node.parts]
-        given, results = ([one for part in of_parts for one in part[at]] for at in (0, 1))
-        return given, results
-    if isinstance(node, Fusion):
-        inputs = list(zip(node.input_shapes, node.input_dtypes, strict=True))
-        return inputs, [(node.output_shape, node.primitives[-1].dtype)]
+    if not isinstance(node, Layer):
+        inputs = [
+            array
+            for part in node.parts
+            for array in zip(part.input_shapes, part.input_dtypes, strict=True)
+        ]
+        return inputs, [(part.output_shape, part.primitives[-1].dtype) for part in node.parts]
     given, results = (
         [(spec.shape, spec.dtype) for spec in specs]
         for specs in (node.workload.inputs, node.workload.outputs)

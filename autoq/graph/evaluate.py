@@ -32,8 +32,7 @@ def evaluate(
             results = node.workload.reference(shaped, node.constants)
         elif isinstance(node, Fusion | Siblings):
             results = tuple(
-                evaluate_fusion(part, [values[name] for name in part.inputs])
-                for part in (node.parts if isinstance(node, Siblings) else (node,))
+                evaluate_fusion(part, [values[name] for name in part.inputs]) for part in node.parts
             )
         else:
             raise TypeError(f"{node.op}: evaluate takes an optimised graph")

@@ -150,6 +150,11 @@ class Fusion:
     covers: tuple[str, ...]
 
     @property
+    def parts(self) -> tuple[Fusion, ...]:
+        """The fusions of its kernel: itself."""
+        return (self,)
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """All tensors that it writes: one."""
         return (self.output,)

@@ -39,4 +39,4 @@ def _fusions(graph: Graph) -> Iterator[Fusion]:
     """All of a graph, those that share a kernel one by one."""
     for node in graph.nodes:
         if isinstance(node, Fusion | Siblings):
-            yield from node.parts if isinstance(node, Siblings) else (node,)
+            yield from node.parts

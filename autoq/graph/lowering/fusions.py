@@ -57,7 +57,7 @@ def elementwise_prim_func(node: Fusion, target: Target, plan: Plan) -> PrimFunc:
 
 def kernel_family(node: Fusion | Siblings, target: Target) -> str:
     """Which kernels compute a fusion: elementwise, rows or transposition, else tvm."""
-    written = _written(node.parts[0] if isinstance(node, Siblings) else node, target)
+    written = _written(node.parts[0], target)
     return "tvm" if written is None else written.family
 
 

@@ -62,17 +62,21 @@ class AttentionPlan:
 
     @property
     def row_pitches(self) -> dict[str, int]:
-        """How far rows of q, k, v and y lie apart in memory, by name, in values."""
-        work = self.workload
-        return {
-            name: work.depth * (work.heads if getattr(work, f"{name}_order") == "blhd" else 1)
-            for name in "qkvy"
-        }
+        """`row_pitches` of the workload."""
+        return row_pitches(self.workload)
 
     @property
     def mask_pitches(self) -> tuple[int, int, int]:
         """`mask_pitches` of the workload."""
         return mask_pitches(self.workload)
+
+
+def row_pitches(work: Attention) -> dict[str, int]:
+    """How far rows of q, k, v and y lie apart in memory, by name, in values."""
+    return {
+        name: work.depth * (work.heads if getattr(work, f"{name}_order") == "blhd" else 1)
+        for name in "qkvy"
+    }
 
 
 def mask_pitches(work: Attention) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.attention.plan import mask_pitches
+from autoq.templates.cuda.attention.plan import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
@@ -40,12 +40,8 @@ class Tf32AttentionPlan:
 
     @property
     def row_pitches(self) -> dict[str, int]:
-        """How far rows of q, k, v and y lie apart in memory, by name."""
-        work = self.workload
-        return {
-            name: work.depth * (work.heads if getattr(work, f"{name}_order") == "blhd" else 1)
-            for name in "qkvy"
-        }
+        """`row_pitches` of the workload."""
+        return row_pitches(self.workload)
 
     @property
     def mask_pitches(self) -> tuple[int, int, int]:

@@ -5,23 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
-from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
+from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.bordered import Bordered
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
-from autoq.templates.target import Target
+from autoq.templates.cuda.pruned.tile_wise.tiling import (
+    BESIDE_SUMS,
+    HELPING,
+    WARPGROUP,
+    InstructionTiling,
+    M,
+)
 
-WARPGROUP = 128
-HELPING = 80
-"""Registers of a helper."""
-_M = 64
 _PICKING = 24
 _WHOLE = 40
 """Registers of a thread beside sums and fragments."""
-_AT_LAUNCH = 28
-"""Registers that ptxas asks for at launch beside those of an instruction's sums."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class PickedConfig:
 
 
 @dataclass(frozen=True)
-class PickedTiling(TileOutputs):
+class PickedTiling(InstructionTiling):
     """A tile-wise product cut by a configuration."""
 
     operand: Operand
@@ -101,16 +100,6 @@ class PickedTiling(TileOutputs):
         return self.groups * self.config.sides
 
     @property
-    def width(self) -> int:
-        """Columns of an instruction: those of the widest tile, and some that are 0.
-
-        Of tiles that no instruction has room for it is the widest one; a rule refuses them.
-        """
-        widest = min(self.granularity, self.view.n)
-        known = FLOATING_N if self.view.floating else INTEGER_N
-        return next((n for n in known if n >= widest), known[-1])
-
-    @property
     def consumers(self) -> int:
         """Warpgroups that multiply."""
         return self.config.sides * self.config.splits
@@ -123,22 +112,12 @@ class PickedTiling(TileOutputs):
     @property
     def blocks_m(self) -> int:
         """Instructions of 64 rows of a consumer."""
-        return self.config.rows // (_M * self.config.splits)
-
-    @property
-    def sums(self) -> int:
-        """Accumulators of a thread."""
-        return self.blocks_m * self.width // 2
+        return self.config.rows // (M * self.config.splits)
 
     @property
     def row_tiles(self) -> int:
         bordered = self.bordered
         return -(-self.view.m // self.config.rows) if bordered is None else bordered.count
-
-    @property
-    def row_groups(self) -> int:
-        """Row tiles of a cluster together."""
-        return -(-self.row_tiles // self.config.cluster)
 
     @property
     def items(self) -> int:
@@ -226,10 +205,5 @@ class PickedTiling(TileOutputs):
         picking = 24 * self.blocks_m + _PICKING
         needed = self.sums + (picking if self.config.picked else _WHOLE)
         least = HELPING if self.config.helped else 0
-        launch = max(least, self.width // 2 + _AT_LAUNCH) <= self.budget.launch
+        launch = max(least, self.width // 2 + BESIDE_SUMS) <= self.budget.launch
         return launch and needed <= self.budget.consumer
-
-    def fits(self, target: Target) -> bool:
-        """Whether so many blocks fit a multiprocessor's shared memory."""
-        whole = self.config.blocks * (self.smem_bytes + target.reserved_smem_bytes)
-        return whole <= target.unit_smem_bytes and self.smem_bytes <= target.smem_bytes

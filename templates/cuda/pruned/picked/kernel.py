@@ -14,7 +14,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.picked.bordered import TILE_W
-from autoq.templates.cuda.pruned.picked.config import HELPING, PickedTiling
+from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.load_source import (
     BORDERED_BOX,
     BORDERED_ROWS,
@@ -34,6 +34,7 @@ from autoq.templates.cuda.pruned.tile_wise.kernel import (
     given_terms,
     terms_in_order,
 )
+from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants

@@ -6,20 +6,19 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.turn import TURN_BYTES
-from autoq.templates.cuda.device.mma.wgmma import FLOATING_N, INTEGER_N, K_BYTES
+from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
-from autoq.templates.target import Target
+from autoq.templates.cuda.pruned.tile_wise.tiling import (
+    BESIDE_SUMS,
+    HELPING,
+    WARPGROUP,
+    InstructionTiling,
+    M,
+)
 
 UNIT_BYTES = 16
-WARPGROUP = 128
-_M = 64
 _GATHERING = 56
 """Registers of a thread that gathers."""
-HELPING = 80
-"""Registers of a helper."""
-_BESIDE_SUMS = 28
-"""Registers at launch that ptxas asks for beside those of an instruction's sums."""
 _OWN_BARRIERS = 32
 """Bytes of the barriers of outputs, and of what helpers tell each other."""
 
@@ -59,7 +58,7 @@ class TileWiseConfig:
 
 
 @dataclass(frozen=True)
-class TileWiseTiling(TileOutputs):
+class TileWiseTiling(InstructionTiling):
     """A tile-wise product cut by a configuration."""
 
     view: PrunedProduct
@@ -89,16 +88,6 @@ class TileWiseTiling(TileOutputs):
         return max(1, -(-self.view.tiles // self.config.joined))
 
     @property
-    def width(self) -> int:
-        """Columns of an instruction: those of the widest tile, and some that are 0.
-
-        Of tiles that no instruction has room for it is the widest one; a rule refuses them.
-        """
-        widest = min(self.granularity, self.view.n)
-        known = FLOATING_N if self.view.floating else INTEGER_N
-        return next((n for n in known if n >= widest), known[-1])
-
-    @property
     def stage_rows(self) -> int:
         """Gathered rows of a stage."""
         return self.config.depth * K_BYTES // self.size
@@ -106,11 +95,6 @@ class TileWiseTiling(TileOutputs):
     @property
     def row_tiles(self) -> int:
         return -(-self.view.m // self.config.rows)
-
-    @property
-    def row_groups(self) -> int:
-        """Row tiles of a cluster together."""
-        return -(-self.row_tiles // self.config.cluster)
 
     @property
     def pitch(self) -> int:
@@ -133,12 +117,7 @@ class TileWiseTiling(TileOutputs):
     @property
     def blocks_m(self) -> int:
         """Instructions of 64 rows of a consumer."""
-        return self.config.rows // (_M * self.config.consumers)
-
-    @property
-    def sums(self) -> int:
-        """Accumulators of a thread."""
-        return self.blocks_m * self.width // 2
+        return self.config.rows // (M * self.config.consumers)
 
     @property
     def threads(self) -> int:
@@ -178,11 +157,6 @@ class TileWiseTiling(TileOutputs):
         helpers = _OWN_BARRIERS if self.config.helped else 0
         return self.config.stages * stage + self.staged_bytes + terms + helpers
 
-    def fits(self, target: Target) -> bool:
-        """Whether so many blocks fit a multiprocessor's shared memory."""
-        whole = self.config.blocks * (self.smem_bytes + target.reserved_smem_bytes)
-        return whole <= target.unit_smem_bytes and self.smem_bytes <= target.smem_bytes
-
     @property
     def budget(self) -> RegisterBudget:
         """Registers of the threads that gather and of those that multiply."""
@@ -194,5 +168,5 @@ class TileWiseTiling(TileOutputs):
     @property
     def helpers_fit(self) -> bool:
         """Whether helpers can have the registers that they need, and outputs are words."""
-        least = max(HELPING, self.width // 2 + _BESIDE_SUMS)
+        least = max(HELPING, self.width // 2 + BESIDE_SUMS)
         return not self.config.helped or (self.in_words and self.budget.launch >= least)

@@ -15,7 +15,7 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.cuda.pruned.tile_wise.config import HELPING, WARPGROUP, TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
 from autoq.templates.cuda.pruned.tile_wise.help_source import (
     ALONE,
@@ -31,6 +31,7 @@ from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
+from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING, WARPGROUP
 from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
