@@ -10,6 +10,9 @@ constexpr int OTHER_LINE = TURNED ? 64 * SIZE : LINE;
 constexpr int ROW_TILES = ROWS / 8;
 // Rows of a box of other that a block of a cluster loads.
 constexpr int OTHER_ROWS = (TURNED ? STEP_K : 64 * BOX_PARTS) / CLUSTER;
+// What a barrier of a stage waits for: bytes by TMA, and all threads where they copy other.
+constexpr int BOX_BYTES = COPIED ? OTHER_AT : STAGE_BYTES, THREADS = 128 * WARPGROUPS;
+constexpr int FILLERS = COPIED ? 1 + THREADS : 1;
 
 struct Maps { Map x, other, y; };
 
@@ -51,7 +54,7 @@ __device__ __forceinline__ void load_box_for_all(
 // By one thread: what a block loads for itself, and what it shares.
 __device__ __forceinline__ void load_x(const Block& block, const Maps& maps, int step) {
   const unsigned there = block.there(stage_of(step));
-  expect_bytes(there, STAGE_BYTES);
+  expect_bytes(there, BOX_BYTES);
   #pragma unroll
   for (int r = 0; r < ROW_GROUPS; ++r)
     load_box(block.x(step, r), maps.x, step * STEP_K, block.first_row + r * ROWS,
@@ -75,7 +78,7 @@ __device__ __forceinline__ void begin_barriers(const Block& block, const Maps& m
   prefetch_map(maps.x);
   prefetch_map(maps.other);
   for (int stage = 0; stage < STAGES; ++stage) {
-    start_barrier(block.there(stage), 1);
+    start_barrier(block.there(stage), FILLERS);
     start_barrier(block.left(stage), WARPS);
   }
   publish_barriers();
@@ -95,8 +98,34 @@ __device__ __forceinline__ void begin_loads(const Block& block, const Maps& maps
     #pragma unroll 1
     for (int step = 0; step < (STAGES < STEPS ? STAGES : STEPS); ++step) {
       load_x(block, maps, step);
-      load_other(block, maps, step);
+      if constexpr (!COPIED) load_other(block, maps, step);
     }
+  }
+}
+// By all threads, of which each makes itself heard when its copies of a step have arrived.
+__device__ __forceinline__ void copy_other(const Block& block, const void* other, int thread) {
+  constexpr int UNITS = OTHER_LINE / 16, PART_ROWS = TURNED ? STEP_K : 64;
+  constexpr int COPIES = PARTS * PART_ROWS * UNITS;
+  constexpr int INNER = TURNED ? N : K, OUTER = TURNED ? K : N;
+  const int start = block.pair / HEADS * (HEADS * N * K) + block.pair % HEADS * OTHER_HEAD;
+  const char* from = static_cast<const char*>(other) + (size_t)start * SIZE;
+  #pragma unroll 1
+  for (int step = 0; step < STEPS; ++step) {
+    #pragma unroll
+    for (int i = thread; i < COPIES; i += THREADS) {
+      const int row = i / UNITS % PART_ROWS, part = i / (UNITS * PART_ROWS);
+      const int column = block.first_column + 64 * part, k = step * STEP_K;
+      const int outer = (TURNED ? k : column) + row;
+      const int inner = (TURNED ? column : k) + i % UNITS * (16 / SIZE);
+      const bool inside = outer < OUTER && inner < INNER;
+      const unsigned to = block.other(stage_of(step), part) +
+                          swizzled<OTHER_LINE>(row * OTHER_LINE + i % UNITS * 16);
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :: "r"(to), "l"(from + (inside ? (outer * OTHER_PITCH + inner) * SIZE : 0)),
+                      "r"(inside ? 16 : 0) : "memory");
+    }
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];"
+                 :: "r"(block.there(stage_of(step))) : "memory");
   }
 }
 // The products of a step have ended; its stage is loaded again when all warps have left it.

@@ -26,13 +26,14 @@ _MOST_UNROLLED = 8
 _ENTRY = r"""
 struct NoZeroPoints {};
 __device__ __forceinline__ void product(
-    Map x_map, Map other_map, Map y_map, ZEROS const float* scale, const float* scalars, void* y,
-    const void* shared, int number, int thread) {
+    Map x_map, Map other_map, Map y_map, ARRAY ZEROS const float* scale, const float* scalars,
+    void* y, const void* shared, int number, int thread) {
   const Block block(shared, number);
   const Maps maps = {x_map, other_map, y_map};
   begin_loads(block, maps, thread);
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   __syncthreads();
+  COPY
   const int warpgroup = __shfl_sync(0xffffffffu, thread / 128, 0);
   const int column = warpgroup % COLUMNS, row_group = warpgroup / COLUMNS;
   Values values(scale, scalars);
@@ -51,6 +52,7 @@ __device__ __forceinline__ void product(
   end_store(block, y, column, row_group, thread);
 }
 """
+_COPY = "copy_other(block, other, thread);"
 _BEGIN = "zeros.begin(zero_points);"
 _END = (
     "zeros.end_columns(); "
@@ -118,10 +120,11 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         thread = T.thread_id([config.threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         maps = T.meta_var([T.address_of(one) for one in (x_map, other_map, y_map)])
+        copied = T.meta_var([other_array.data] if config.copied else [])
         T.evaluate(
             T.cuda.func_call(
-                product.name, *maps, *taken, scale.data, scalars.data, y_array.data, smem.data,
-                block, thread, source_code=product.source,
+                product.name, *maps, *copied, *taken, scale.data, scalars.data, y_array.data,
+                smem.data, block, thread, source_code=product.source,
             )
         )  # fmt: skip
 
@@ -134,6 +137,8 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
     sums = "float" if work.floating else "unsigned"
     least, most = out.range or (0, 0)
     entry = _ENTRY.replace("ZEROS", "" if work.floating else "const int* zero_points,")
+    entry = entry.replace("ARRAY", "const void* other," if config.copied else "")
+    entry = entry.replace("COPY", _COPY if config.copied else "")
     entry = entry.replace("ZERO_POINTS", "NoZeroPoints" if work.floating else "ZeroPoints")
     entry = entry.replace("BEGIN", "" if work.floating else _BEGIN)
     entry = entry.replace("END", "" if work.floating else _END)
@@ -160,6 +165,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,
             "UNROLL": plan.steps if plan.steps <= _MOST_UNROLLED else 2,
+            "COPIED": config.copied, "OTHER_HEAD": plan.other_head, "OTHER_PITCH": plan.other_pitch,
             "SMALL_SUMS": plan.small_sums, "LEAST": least, "MOST": most,
         },
     )  # fmt: skip

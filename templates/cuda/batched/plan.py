@@ -82,6 +82,18 @@ class BatchedWgmmaPlan:
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
 
     @property
+    def other_pitch(self) -> int:
+        """Values between the rows of other."""
+        return self.workload.row_places(self.workload.other_order, 0)[1]
+
+    @property
+    def other_head(self) -> int:
+        """Values between the matrices of neighbouring heads of other."""
+        work = self.workload
+        apart = work.other_order[1] == "h"
+        return work.n * work.k if apart else self.other_pitch // work.heads
+
+    @property
     def y_buffers(self) -> int:
         """Boxes of y that a warpgroup has in shared memory."""
         return min(2, self.config.passes * WARPGROUP_COLUMNS * self.out_size // self.y_line)

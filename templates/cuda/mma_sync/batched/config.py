@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from autoq.templates.cuda.mma_sync.config import WarpTiles
 
@@ -20,11 +20,14 @@ class BatchedSyncConfig(WarpTiles):
     staged: rows of y pass through shared memory, from where whole words of them are stored,
         wherever they start.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
+    verbatim: a block's rows of x come at once and lie in shared memory as they do in memory, so
+        that rows may start at any byte; fragments are shifted out of words.
     """
 
     stages: int
     staged: bool
     blocks_per_sm: int
+    verbatim: bool = field(default=False, kw_only=True)
 
     @property
     def swizzle(self) -> bool:

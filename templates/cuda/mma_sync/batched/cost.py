@@ -14,6 +14,8 @@ from autoq.templates.target import Target
 
 # Addresses, loop counters and predicates, and what the epilogue takes beside accumulators.
 _OTHER_REGISTERS = 44
+# Words around a fragment, before it is shifted out of them.
+_VERBATIM_REGISTERS = 8
 # Of one multiprocessor. Clocks of a sector written in part are those of stores of single values on
 # an H200, 35 us for the scores of ViT in bytes; the others are guesses.
 _L2_BYTES_A_CLOCK = 40.0
@@ -26,6 +28,8 @@ _LANES = 128
 _QUANTISING, _SCALING, _STAGED_WORD = 12.0, 6.0, 24.0
 _SYNC_CLOCKS = 60.0
 _HELD_UNIT_CLOCKS = 8.0
+# A fragment that is shifted out of eight words, instead of a ldmatrix.
+_VERBATIM_FRAGMENT = 14.0
 _SCHEDULERS = 4
 _COPY, _LOOP = 12.0, 30.0
 _BLOCK_CLOCKS = 2500.0
@@ -37,6 +41,8 @@ def registers(plan: BatchedSyncPlan, target: Target) -> int:
     config = plan.config
     fragments = config.WARP_ROW_TILES * 4 + config.WARP_COL_TILES * 2
     found = config.accumulators + fragments * min(config.CHUNK, 2) + _OTHER_REGISTERS
+    if config.verbatim:
+        found += 2 * config.WARP_ROW_TILES + _VERBATIM_REGISTERS
     if not plan.workload.floating:
         found += 2 * config.WARP_ROW_TILES + config.WARP_COL_TILES
     for operand in plan.operands:
@@ -69,14 +75,16 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
     bytes_out = plan.out_size == 1
     instructions = _QUANTISING if bytes_out else _SCALING
     finish = config.block_m * config.block_n * instructions / _LANES
-    return plan.steps * step + finish + _store_clocks(plan)
+    whole = plan.rows_bytes / _L2_BYTES_A_CLOCK if config.verbatim else 0.0
+    return plan.steps * step + whole + finish + _store_clocks(plan)
 
 
 def _step_instructions(plan: BatchedSyncPlan) -> float:
     """Of a warp for a stage: products, fragments, sums of bytes, copies and the loop."""
     config = plan.config
     rows, columns = config.WARP_ROW_TILES, config.WARP_COL_TILES
-    k_tile = rows * columns + rows + columns / 2
+    pixels = rows * (_VERBATIM_FRAGMENT if config.verbatim else 1)
+    k_tile = rows * columns + pixels + columns / 2
     if plan.size == 1:
         k_tile += 4 * rows + 2 * columns + (2 * columns if plan.turned else 0)
     copies = sum(operand.rounds(config.threads) for operand in plan.operands)

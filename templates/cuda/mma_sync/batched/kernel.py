@@ -16,9 +16,10 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 )
 from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.mma_sync.batched.copies import Source, fetch_operand, keep_operand
-from autoq.templates.cuda.mma_sync.batched.multiply import multiply_stage, order_columns
+from autoq.templates.cuda.mma_sync.batched.multiply import StepOfK, multiply_stage, order_columns
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, copy_rows, copy_run, store_tile
+from autoq.templates.cuda.mma_sync.batched.verbatim import VerbatimRows, fetch_rows
 from autoq.templates.cuda.mma_sync.batched.zero_points import ByteSums, take_off
 from autoq.templates.cuda.mma_sync.multiply import Fragments
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
@@ -36,7 +37,8 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
     """
     work, config, epilogue = plan.workload, plan.config, plan.workload.epilogue
     steps, stages, threads = plan.steps, config.stages, config.threads
-    x_tile, other_tile = plan.operands
+    x_tile, other_tile = plan.x, plan.other
+    looped = steps - 1 if config.verbatim else steps
     tiles, floating = plan.tiles_m * plan.tiles_n, work.floating
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     y_values = math.prod(work.y_shape)
@@ -94,7 +96,9 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
             products = T.meta_var(accumulator)
         a = T.alloc_local((2 * config.WARP_ROW_TILES * 4,), "uint32")
         b = T.alloc_local((2 * config.WARP_COL_TILES * 2,), "uint32")
-        held_x = T.alloc_local((max(x_tile.held_words(threads), 1),), "uint32")
+        held_x = T.alloc_local(
+            (1 if config.verbatim else max(x_tile.held_words(threads), 1),), "uint32"
+        )
         held_other = T.alloc_local((max(other_tile.held_words(threads), 1),), "uint32")
         words = T.alloc_local((plan.residual_registers,), "uint32")
         row_sums = T.alloc_local((2 * config.WARP_ROW_TILES,), "int32")
@@ -106,17 +110,21 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         fragments = T.meta_var(Fragments(a, b))
         of_x = T.meta_var(Source(x, x_start, first_row, held_x))
         of_other = T.meta_var(Source(other, other_start, other_first, held_other))
+        begins = T.alloc_local((2 * config.WARP_ROW_TILES,), "int32")
+        rows = T.meta_var(VerbatimRows(x, x_start, first_row, begins))
         bias = T.meta_var(row_sums if floating else zero_points)
         arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y))
 
         @T.inline
         def fetch(step, stage):
-            fetch_operand(plan, smem, of_x, x_tile, step, stage, thread)
+            if not config.verbatim:
+                fetch_operand(plan, smem, of_x, x_tile, step, stage, thread)
             fetch_operand(plan, smem, of_other, other_tile, step, stage, thread)
 
         @T.inline
         def keep(step):
-            keep_operand(plan, smem, of_x, x_tile, step, thread)
+            if not config.verbatim:
+                keep_operand(plan, smem, of_x, x_tile, step, thread)
             keep_operand(plan, smem, of_other, other_tile, step, thread)
 
         if epilogue.table:
@@ -133,13 +141,15 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         if plan.overlaps:
             wait_for_predecessors()
             start_successor()
+        if config.verbatim:
+            fetch_rows(plan, smem, rows, thread)
         for s in T.unroll(stages - 1):
             if s < steps:
                 fetch(s, s)
             keep(s)
             if plan.asynchronous:
                 T.ptx.cp.async_.commit_group()
-        for step in T.serial(steps, unroll=False):
+        for step in T.serial(looped, unroll=False):
             ahead = T.meta_var(step + stages - 1)
             if plan.asynchronous:
                 T.ptx.cp.async_.wait_group(stages - 2)
@@ -148,8 +158,14 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
                 fetch(ahead, ahead % stages)
             if plan.asynchronous:
                 T.ptx.cp.async_.commit_group()
-            multiply_stage(plan, smem, products, fragments, sums, step % stages, thread)
+            part = T.meta_var(StepOfK(plan, step, rows))
+            multiply_stage(plan, smem, products, fragments, sums, part, thread)
             keep(ahead)
+        if config.verbatim:
+            T.ptx.cp.async_.wait_group(0)
+            T.cuda.cta_sync()
+            part = T.meta_var(StepOfK(plan, steps - 1, rows, last=True))
+            multiply_stage(plan, smem, products, fragments, sums, part, thread)
         if floating:
             for i in T.unroll(config.accumulators):
                 accumulator[i] = T.reinterpret("uint32", products[i] * scale[0])

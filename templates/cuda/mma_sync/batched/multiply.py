@@ -3,6 +3,7 @@
 from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.functions import device_function
+from autoq.templates.cuda.mma_sync.batched.verbatim import read_rows
 from autoq.templates.cuda.mma_sync.batched.zero_points import add_fragments
 from autoq.templates.cuda.mma_sync.multiply import (
     multiply_fragments,
@@ -52,6 +53,22 @@ __device__ __forceinline__ void interleave_@(unsigned* acc) {
 INTERLEAVE = device_function("interleave", _INTERLEAVE)
 
 
+@T.meta_class
+class StepOfK:
+    """A step of the reduction, and the stage that holds it.
+
+    rows: of x where they lie as in memory; last: whether it is known to be the last one, of which
+    k-tiles beyond the reduction are left out; overhangs: whether its last one reaches beyond.
+    """
+
+    def __init__(self, plan, step, rows, last=False):
+        self.step = step
+        self.stage = step % plan.config.stages
+        self.rows = rows
+        self.overhangs = last and plan.overhangs
+        self.tiles = plan.tail_tiles if last else plan.config.CHUNK
+
+
 @T.inline
 def read_turned(plan, smem, fragments, base, k_tile, buffer, thread):
     """A warp's fragments of other, whose rows are values of k."""
@@ -68,9 +85,19 @@ def read_turned(plan, smem, fragments, base, k_tile, buffer, thread):
 
 
 @T.inline
-def read_operands(plan, smem, fragments, base, k_tile, buffer, thread):
+def read_operands(plan, smem, fragments, part, k_tile, buffer, thread):
     """A warp's fragments of one 32-byte k-tile into one of two register buffers."""
-    read_pixels(plan, smem, fragments, base, k_tile, buffer, thread)
+    base = T.meta_var(part.stage * plan.stage_bytes)
+    if plan.config.verbatim:
+        if part.overhangs:
+            if k_tile == part.tiles - 1:
+                read_rows(plan, smem, fragments, part, k_tile, buffer, thread, True)
+            else:
+                read_rows(plan, smem, fragments, part, k_tile, buffer, thread, False)
+        else:
+            read_rows(plan, smem, fragments, part, k_tile, buffer, thread, False)
+    else:
+        read_pixels(plan, smem, fragments, base, k_tile, buffer, thread)
     if plan.turned:
         read_turned(plan, smem, fragments, base, k_tile, buffer, thread)
     else:
@@ -78,14 +105,12 @@ def read_operands(plan, smem, fragments, base, k_tile, buffer, thread):
 
 
 @T.inline
-def multiply_stage(plan, smem, accumulator, fragments, sums, stage, thread):
-    """All k-tiles of a stage; the next one's fragments are read while one multiplies."""
-    config = T.meta_var(plan.config)
-    base = T.meta_var(stage * plan.stage_bytes)
-    read_operands(plan, smem, fragments, base, 0, 0, thread)
-    for k in T.unroll(config.CHUNK):
-        if k + 1 < config.CHUNK:
-            read_operands(plan, smem, fragments, base, k + 1, (k + 1) % 2, thread)
+def multiply_stage(plan, smem, accumulator, fragments, sums, part, thread):
+    """All k-tiles of a step; the next one's fragments are read while one multiplies."""
+    read_operands(plan, smem, fragments, part, 0, 0, thread)
+    for k in T.unroll(part.tiles):
+        if k + 1 < part.tiles:
+            read_operands(plan, smem, fragments, part, k + 1, (k + 1) % 2, thread)
         multiply_fragments(plan, accumulator, fragments, k % 2)
         if not plan.workload.floating:
             add_fragments(plan, fragments, sums, k % 2)

@@ -14,7 +14,7 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.weights import ceil_div, channels_per_thread
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.operand import OperandTile
-from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
+from autoq.templates.cuda.mma_sync.config import K_TILE_BYTES, UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import has_cp_async
 from autoq.templates.cuda.mma_sync.tiling import unit_offset
 from autoq.templates.element import element
@@ -36,7 +36,8 @@ _WORD_BYTES, _LINE_BYTES = 4, 128
 class BatchedSyncPlan:
     """A batched product cut into the tiles of a configuration, on a target.
 
-    A stage holds the tile of x, then that of other. Sizes count bytes unless a name says otherwise.
+    A stage holds the tile of x, unless rows of x lie as in memory, then that of other. Sizes count
+    bytes unless a name says otherwise.
     """
 
     def __init__(self, workload: BatchedGemm, config: BatchedSyncConfig, target: Target) -> None:
@@ -50,13 +51,15 @@ class BatchedSyncPlan:
         self.tiles_m = ceil_div(workload.m, config.block_m)
         self.tiles_n = ceil_div(workload.n, config.block_n)
         self.blocks = workload.products * self.tiles_m * self.tiles_n
-        self.weight_start = config.block_m * config.block_k
+        self.weight_start = 0 if config.verbatim else config.block_m * config.block_k
         self.stage_bytes = self.weight_start + config.block_n * config.block_k
         self.out_size = element(workload.epilogue.out_dtype).bytes
         self.staged_pitch = config.block_n * self.out_size + UNIT_BYTES
         """Of a row of y in shared memory, a unit longer so that neighbours meet other banks."""
         staged = config.block_m * self.staged_pitch if config.staged else 0
-        self.lookups_at = max(min(config.stages, self.steps) * self.stage_bytes, staged)
+        self.rows_at = min(config.stages, self.steps) * self.stage_bytes
+        """Where rows of x lie that lie there as in memory."""
+        self.lookups_at = max(self.rows_at + self._rows_room, staged)
         self.smem_bytes = self.lookups_at + table_bytes(workload.epilogue)
         self.overlaps = can_overlap(target)
 
@@ -87,13 +90,39 @@ class BatchedSyncPlan:
         return OperandTile(*shape, pitch, array_bytes, along_k, run, start, self.size, bypasses)
 
     @property
-    def operands(self) -> tuple[OperandTile, OperandTile]:
-        return self.x, self.other
+    def operands(self) -> tuple[OperandTile, ...]:
+        """Those that come stage by stage."""
+        return (self.other,) if self.config.verbatim else (self.x, self.other)
+
+    @property
+    def rows_bytes(self) -> int:
+        """Of the units that hold a block's rows of x, from any byte of the first one on."""
+        return (
+            ceil_div(self.config.block_m * self.x.pitch + UNIT_BYTES - 1, UNIT_BYTES) * UNIT_BYTES
+        )
+
+    @property
+    def _rows_room(self) -> int:
+        """Theirs in shared memory, with what fragments reach beyond the last row."""
+        if not self.config.verbatim:
+            return 0
+        return ceil_div(self.rows_bytes + 2 * K_TILE_BYTES, _LINE_BYTES) * _LINE_BYTES
+
+    @property
+    def tail_tiles(self) -> int:
+        """32-byte k-tiles of the last step that reach into the reduction."""
+        left = self.workload.k * self.size - (self.steps - 1) * self.config.block_k
+        return ceil_div(left, K_TILE_BYTES)
+
+    @property
+    def overhangs(self) -> bool:
+        """Whether the last of them reaches beyond it."""
+        return self.workload.k * self.size % K_TILE_BYTES != 0
 
     @property
     def asynchronous(self) -> bool:
         """Whether cp.async brings any of the operands."""
-        return any(operand.asynchronous for operand in self.operands)
+        return self.config.verbatim or any(operand.asynchronous for operand in self.operands)
 
     @functools.cached_property
     def atom(self) -> MmaSync:

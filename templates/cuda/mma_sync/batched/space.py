@@ -12,7 +12,7 @@ from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import estimate, features, registers
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
-from autoq.templates.cuda.mma_sync.config import COL_TILE, K_TILE_BYTES, ROW_TILE
+from autoq.templates.cuda.mma_sync.config import COL_TILE, K_TILE_BYTES, ROW_TILE, UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import has_cp_async
 from autoq.templates.element import element
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -48,9 +48,9 @@ def default(workload: BatchedGemm, target: Target) -> BatchedSyncConfig:
     """The legal candidate of least estimated time."""
     legal = space(workload, target)
     candidates = (
-        BatchedSyncConfig(*tile, chunk, stages, staged, 1)
-        for tile, chunk, stages, staged in itertools.product(
-            _DEFAULT_TILES, (2, 1, 4), (4, 3, 2), (False, True)
+        BatchedSyncConfig(*tile, chunk, stages, staged, 1, verbatim=verbatim)
+        for tile, chunk, stages, staged, verbatim in itertools.product(
+            _DEFAULT_TILES, (2, 1, 4), (5, 4, 3, 2), (False, True), _verbatim(workload, target)
         )
     )
     return min(
@@ -76,7 +76,19 @@ def _knobs(workload: BatchedGemm, target: Target) -> dict[str, Sequence[Any]]:
         "stages": (2, 3, 4, 5, 6) if has_cp_async(target) else (2,),
         "staged": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
+        "verbatim": _verbatim(workload, target),
     }
+
+
+def _verbatim(workload: BatchedGemm, target: Target) -> tuple[bool, ...]:
+    """Rows that lie one behind the other in memory may lie so in shared memory too.
+
+    Those that start at whole units come as well stage by stage.
+    """
+    row_bytes = workload.k * element(workload.in_dtype).bytes
+    follow = workload.row_places(workload.x_order, 0)[1] == workload.k
+    unaligned = row_bytes % UNIT_BYTES != 0
+    return (False, True) if follow and unaligned and has_cp_async(target) else (False,)
 
 
 def _rules(
@@ -97,8 +109,11 @@ def _rules(
         return config.block_k < 2 * max(reduction, K_TILE_BYTES)
 
     def stages_are_used(config: BatchedSyncConfig) -> bool:
-        """There are at most as many stages as steps of the reduction, or two."""
-        return config.stages <= max(2, plan_of(config).steps)
+        """There are at most as many stages as steps of the reduction, or two.
+
+        One more, which takes no room, where all steps are asked for before the first is waited for.
+        """
+        return config.stages <= max(2, plan_of(config).steps + config.verbatim)
 
     def waiting_copies_take_two_stages(config: BatchedSyncConfig) -> bool:
         """Copies that wait in registers fill one stage while the other multiplies."""
