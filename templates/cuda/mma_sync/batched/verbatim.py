@@ -56,6 +56,11 @@ class VerbatimRows:
         """Of x, where the block's rows begin."""
         return self.start + self.first * plan.x.pitch
 
+    def left(self, plan, at):
+        """Bytes of the unit at a byte of x, of which only the last one may have fewer."""
+        whole = plan.x.array_bytes % UNIT_BYTES == 0
+        return UNIT_BYTES if whole else T.min(plan.x.array_bytes - at, UNIT_BYTES)
+
 
 @T.inline
 def copy_unit(plan, smem, rows, skew, index):
@@ -68,7 +73,7 @@ def copy_unit(plan, smem, rows, skew, index):
             smem.ptr_to([plan.rows_at + index * UNIT_BYTES]),
             rows.x.ptr_to([at]),
             UNIT_BYTES,
-            T.cast(T.min(plan.x.array_bytes - at, UNIT_BYTES), "uint32"),
+            T.cast(rows.left(plan, at), "uint32"),
         )
 
 

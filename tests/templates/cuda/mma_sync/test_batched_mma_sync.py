@@ -92,15 +92,15 @@ def test_the_last_bytes_of_an_odd_array_are_read_one_by_one():
 
 @needs_nvcc
 @pytest.mark.parametrize(
-    ("kind", "k", "other", "config"),
+    ("kind", "m", "k", "other", "config"),
     [
-        ("int8", 61, "bkhn", BatchedSyncConfig(2, 1, 1, 8, 1, 3, True, 1, verbatim=True)),
-        ("float16", 49, "bnhk", BatchedSyncConfig(2, 1, 2, 4, 2, 2, False, 1, verbatim=True)),
+        ("int8", 37, 61, "bkhn", BatchedSyncConfig(2, 1, 1, 8, 1, 3, True, 1, verbatim=True)),
+        ("float16", 40, 49, "bnhk", BatchedSyncConfig(2, 1, 2, 4, 2, 2, False, 1, verbatim=True)),
     ],
 )
-def test_rows_of_x_lie_as_in_memory(kind, k, other, config):
-    """Of odd lengths, with a step that is left out and one that reaches beyond the reduction."""
-    workload = BatchedGemm(1, 37, 48, k, 2, kind, kind, "bhmk", other, epilogue=Epilogue(kind))
+def test_rows_of_x_lie_as_in_memory(kind, m, k, other, config):
+    """Of odd lengths, in arrays of whole units and in others."""
+    workload = BatchedGemm(1, m, 48, k, 2, kind, kind, "bhmk", other, epilogue=Epilogue(kind))
     assert config in TEMPLATE.space(workload, AMPERE)
     assert_right_emulated(TEMPLATE, workload, config, AMPERE, ["late"])
     other_order = dataclasses.replace(workload, x_order="bmhk")
