@@ -22,7 +22,8 @@ class OperandTile:
     array of `array_bytes`. Where `along_k` its rows run along the reduction, else its columns are
     those of y and its rows are values of k. `run` is how many consecutive columns of y a thread
     holds of rows along k of other, 0 for rows in their own order. `start` is the byte of a stage
-    where the tile begins, and `size` the bytes of a value.
+    where the tile begins, and `size` the bytes of a value. `paired`: of rows of k, a thread
+    multiplies eight consecutive bytes of k instead of four and the four 16 bytes on.
     """
 
     rows: int
@@ -36,6 +37,7 @@ class OperandTile:
     start: int
     size: int
     has_cp_async: bool
+    paired: bool = False
 
     @property
     def alignment(self) -> int:
@@ -91,10 +93,16 @@ class OperandTile:
             group, within = slot // (4 * self.run), slot % (4 * self.run)
             pair, thread = within // 8, within % 8 // 2
             return group * (4 * self.run) + thread * self.run + pair * 2 + slot % 2
-        if self.along_k or self.size > 1:
+        if self.along_k:
             return slot
-        within = slot % 16
-        return slot // 16 * 16 + within % 8 // 2 * 4 + within // 8 * 2 + slot % 2
+        row = slot
+        if self.size == 1:
+            within = slot % 16
+            row = slot // 16 * 16 + within % 8 // 2 * 4 + within // 8 * 2 + slot % 2
+        if not self.paired:
+            return row
+        tile, byte = _TILE_K // self.size, row * self.size % _TILE_K
+        return row // tile * tile + (byte % 16 // 4 * 8 + byte // 16 * 4 + byte % 4) // self.size
 
     def place(self, index: Any) -> tuple[Any, Any]:
         """Row of the tile and byte in it that a copy reads."""

@@ -87,7 +87,15 @@ class BatchedSyncPlan:
         array_bytes = math.prod(array) * self.size
         along_k = order.endswith("k")
         bypasses = has_cp_async(self.target)
-        return OperandTile(*shape, pitch, array_bytes, along_k, run, start, self.size, bypasses)
+        paired = self.config.verbatim and not along_k
+        return OperandTile(
+            *shape, pitch, array_bytes, along_k, run, start, self.size, bypasses, paired
+        )
+
+    @property
+    def fragment_bytes(self) -> tuple[int, int]:
+        """Of k, between the words of neighbouring lanes and between a lane's two, of a row."""
+        return (8, 4) if self.other.paired else (4, 16)
 
     @property
     def operands(self) -> tuple[OperandTile, ...]:

@@ -1,7 +1,9 @@
 """Rows of x that lie in shared memory as they do in memory, one behind the other from any byte on.
 
 cp.async brings them in whole aligned units, all of the reduction at once, wherever rows start. A
-thread then shifts each word of its fragments out of the two that hold it.
+thread then shifts each word of its fragments out of the two that hold it. Where rows of other are
+values of k, they lie in an order in which its two words of a row are neighbours, so that three
+loads hold both.
 """
 
 from tvm.script import tirx as T
@@ -22,19 +24,22 @@ __device__ __forceinline__ void read_verbatim_@(unsigned* a, const unsigned char
   for (int i = 0; i < 4; ++i) {
     const int row = i % 2 ? lower : upper;
     const unsigned* words =
-        reinterpret_cast<const unsigned*>(rows + (row & ~3) + byte + i / 2 * 16);
+        reinterpret_cast<const unsigned*>(rows + (row & ~3) + byte + i / 2 * SECOND);
     a[i] = __funnelshift_r(words[0], words[1], 8 * (row & 3));
     TAIL
   }
 }
 """
-_TAIL = r"""const int rest = left - i / 2 * 16;
+_TAIL = r"""const int rest = left - i / 2 * SECOND;
     a[i] = rest >= 4 ? a[i] : rest > 0 ? a[i] & ((1u << 8 * rest) - 1u) : 0u;"""
 
 
-def read_verbatim(tail: bool) -> DeviceFunction:
-    """read_verbatim(a, rows, upper, lower, byte, left): a fragment; zeros beyond rows in a tail."""
-    source = _READ.replace("TAIL", _TAIL if tail else "")
+def read_verbatim(tail: bool, second: int) -> DeviceFunction:
+    """read_verbatim(a, rows, upper, lower, byte, left): a fragment; zeros beyond rows in a tail.
+
+    second: bytes of k from a thread's first word to its second one.
+    """
+    source = _READ.replace("TAIL", _TAIL if tail else "").replace("SECOND", str(second))
     return device_function("read_verbatim", source)
 
 
@@ -92,14 +97,15 @@ def fetch_rows(plan, smem, rows, thread):
         row = T.meta_var(
             thread.warp_row * plan.config.warp_m + i // 2 * 16 + i % 2 * 8 + thread.lane // 4
         )
-        rows.begins[i] = skew + row * plan.x.pitch + thread.lane % 4 * 4
+        rows.begins[i] = skew + row * plan.x.pitch + thread.lane % 4 * plan.fragment_bytes[0]
 
 
 @T.inline
 def read_rows(plan, smem, fragments, part, k_tile, buffer, thread, tail):
     """A warp's fragments of one 32-byte k-tile of a step; tail: one that reaches beyond rows."""
     byte = T.meta_var(part.step * plan.config.block_k + k_tile * K_TILE_BYTES)
-    read = T.meta_var(read_verbatim(tail))
+    apart = T.meta_var(plan.fragment_bytes[0])
+    read = T.meta_var(read_verbatim(tail, plan.fragment_bytes[1]))
     for i in T.unroll(plan.config.WARP_ROW_TILES):
         T.cuda.func_call(
             read.name,
@@ -108,6 +114,6 @@ def read_rows(plan, smem, fragments, part, k_tile, buffer, thread, tail):
             part.rows.begins[2 * i],
             part.rows.begins[2 * i + 1],
             byte,
-            plan.x.most_bytes - byte - thread.lane % 4 * 4,
+            plan.x.most_bytes - byte - thread.lane % 4 * apart,
             source_code=read.source,
         )
