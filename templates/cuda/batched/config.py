@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 WARPGROUP_COLUMNS = 64
 """Columns of y of a warpgroup: the rows of one wgmma."""
@@ -19,7 +19,6 @@ class BatchedWgmmaConfig:
     stages: shared-memory buffers of the load pipeline.
     cluster: blocks with the same columns of y that share other, of which each loads a part for all.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
-    copied: all threads copy other by cp.async, and TMA brings x alone.
     """
 
     columns: int
@@ -29,7 +28,6 @@ class BatchedWgmmaConfig:
     stages: int
     cluster: int
     blocks_per_sm: int
-    copied: bool = field(default=False, kw_only=True)
 
     @property
     def warpgroups(self) -> int:

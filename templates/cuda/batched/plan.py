@@ -73,25 +73,26 @@ class BatchedWgmmaPlan:
         self.y_at = 0 if config.passes == 1 else loaded
         self.sums_at = max(loaded, self.y_at + y_bytes)
         sums = 0 if workload.floating else config.block_m * _SUM_BYTES
-        self.barriers_at = self.sums_at + sums
-        self.smem_bytes = self.barriers_at + 2 * config.stages * BARRIER_BYTES
+        self.raw_at = ceil_div(self.sums_at + sums, UNIT_BYTES) * UNIT_BYTES
+        """Where rows of x lie as in memory, if they are spread."""
+        self.barriers_at = self.raw_at + self._raw_bytes
+        self.smem_bytes = self.barriers_at + (2 * config.stages + self.spreads) * BARRIER_BYTES
+
+    @property
+    def spreads(self) -> bool:
+        """Whether rows of x are no whole units, so that threads bring them to where TMA would."""
+        return self.workload.k * self.size % UNIT_BYTES != 0
+
+    @property
+    def _raw_bytes(self) -> int:
+        """Of a block's rows as in memory, from any byte of a unit on, and a word behind them."""
+        rows = self.config.block_m * self.workload.k * self.size
+        return (ceil_div(rows, UNIT_BYTES) + 2) * UNIT_BYTES if self.spreads else 0
 
     def _run_bytes(self) -> int:
         """Of the rows of a row group of warpgroups, one behind the other from any byte on."""
         whole = self.config.rows * self.workload.n * self.out_size
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
-
-    @property
-    def other_pitch(self) -> int:
-        """Values between the rows of other."""
-        return self.workload.row_places(self.workload.other_order, 0)[1]
-
-    @property
-    def other_head(self) -> int:
-        """Values between the matrices of neighbouring heads of other."""
-        work = self.workload
-        apart = work.other_order[1] == "h"
-        return work.n * work.k if apart else self.other_pitch // work.heads
 
     @property
     def y_buffers(self) -> int:

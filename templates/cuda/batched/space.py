@@ -45,11 +45,8 @@ def space(workload: BatchedGemm, target: Target) -> Space[BatchedWgmmaConfig]:
 def default(workload: BatchedGemm, target: Target) -> BatchedWgmmaConfig:
     """The legal configuration of least estimated time, with room for one block."""
     legal = space(workload, target)
-    knobs = {**_knobs(workload), "cluster": (1,), "blocks_per_sm": (1,), "copied": (False,)}
-    candidates = (
-        BatchedWgmmaConfig(**dict(zip(knobs, values, strict=True)))
-        for values in itertools.product(*knobs.values())
-    )
+    knobs = {**_knobs(workload), "cluster": (1,), "blocks_per_sm": (1,)}
+    candidates = (BatchedWgmmaConfig(*values) for values in itertools.product(*knobs.values()))
     return min(
         (config for config in candidates if config in legal),
         key=lambda config: estimate(workload, config, target),
@@ -73,7 +70,6 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
         "stages": (1, 2, 3, 4, 6),
         "cluster": (1, 2),
         "blocks_per_sm": (1, 2, 3, 4, 5, 6, 8),
-        "copied": (False, True),
     }
 
 
@@ -110,9 +106,10 @@ def _rules(
             plan.tiles_m % config.cluster == 0 and config.stages == plan.steps
         )
 
-    def copies_come_at_once(config: BatchedWgmmaConfig) -> bool:
-        """Where threads copy other, all stages are asked for at once, by each block for itself."""
-        return not config.copied or (config.cluster == 1 and config.stages == plan_of(config).steps)
+    def rows_are_spread_at_once(config: BatchedWgmmaConfig) -> bool:
+        """Rows of x that are no whole units come at once, to a stage for each step."""
+        plan = plan_of(config)
+        return not plan.spreads or config.stages == plan.steps
 
     def threads_suffice(config: BatchedWgmmaConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
@@ -125,7 +122,7 @@ def _rules(
         rows_are_whole,
         stages_are_used,
         clusters_share_other,
-        copies_come_at_once,
+        rows_are_spread_at_once,
         *resource_rules(plan_of, registers, target),
         threads_suffice,
     ]

@@ -111,17 +111,35 @@ def test_warpgroups_go_on_to_other_columns(
         (VALUES, "float16", 64, 200, BatchedWgmmaConfig(1, 1, 1, 32, 4, 2, 1)),
         (SCORES, "float16", 200, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 2, 1)),
         (SCORES, "int8", 197, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 2, 1)),
-        (VALUES, "uint8", 64, 208, BatchedWgmmaConfig(1, 1, 1, 32, 2, 1, 1, copied=True)),
-        (SCORES, "float16", 200, 64, BatchedWgmmaConfig(2, 2, 1, 16, 1, 1, 1, copied=True)),
     ],
     ids=str,
 )
-def test_clusters_share_other_and_threads_copy_it(
+def test_clusters_share_other(
     orders: tuple[str, str, str], kind: str, n: int, k: int, config: BatchedWgmmaConfig
 ) -> None:
     workload = BatchedGemm(1, 60, n, k, 2, kind, kind, *orders, Epilogue(kind))
     assert config in TEMPLATE.space(workload, HOPPER)
     assert_right_emulated(TEMPLATE, workload, config, HOPPER)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("kind", "m", "k", "config"),
+    [
+        ("uint8", 40, 197, BatchedWgmmaConfig(1, 1, 1, 32, 2, 1, 1)),
+        ("float16", 60, 100, BatchedWgmmaConfig(1, 1, 2, 16, 2, 1, 1)),
+        ("int8", 48, 49, BatchedWgmmaConfig(1, 1, 1, 48, 1, 1, 1)),
+    ],
+)
+def test_rows_of_x_of_any_length_are_spread(
+    kind: str, m: int, k: int, config: BatchedWgmmaConfig
+) -> None:
+    workload = BatchedGemm(1, m, 64, k, 2, kind, kind, *VALUES, Epilogue(kind))
+    assert TEMPLATE.matches(workload, HOPPER)
+    assert config in TEMPLATE.space(workload, HOPPER)
+    assert_right_emulated(TEMPLATE, workload, config, HOPPER)
+    for other in ({"m": 3, "k": 49}, {"x_order": "bmhk"}):  # an array of no whole units; rows apart
+        assert not TEMPLATE.matches(dataclasses.replace(workload, **other), HOPPER)
 
 
 @needs_nvcc
