@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _OUTPUTS = {True: ("float16", "bfloat16"), False: ("int8", "uint8")}
 _MOST = 1 << 31
+_MOST_SPREAD = 1024
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -57,10 +58,14 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def _rows_of_x_follow(workload: BatchedGemm) -> bool:
-    """Whether a block's rows of x lie one behind the other, in an array of whole units."""
+    """Whether a block's rows of x lie one behind the other, in an array of whole units.
+
+    All of the reduction comes at once then.
+    """
     x = workload.inputs[0]
+    short = row_bytes(workload, workload.x_order, x.dtype) <= _MOST_SPREAD
     apart = workload.x_order.startswith("bh") or workload.heads == 1
-    return apart and math.prod(x.shape) * x.element.bytes % UNIT_BYTES == 0
+    return short and apart and math.prod(x.shape) * x.element.bytes % UNIT_BYTES == 0
 
 
 def _rows_follow(workload: BatchedGemm) -> bool:

@@ -32,6 +32,22 @@ def stores_boxes(workload: BatchedGemm) -> bool:
     return row_bytes(workload, workload.y_order, workload.epilogue.out_dtype) % UNIT_BYTES == 0
 
 
+def spreads(workload: BatchedGemm) -> bool:
+    """Whether rows of x are no whole units, so that threads bring them to where TMA would."""
+    return row_bytes(workload, workload.x_order, workload.in_dtype) % UNIT_BYTES != 0
+
+
+def line_bytes(workload: BatchedGemm) -> int:
+    """Bytes of a row along the reduction that a stage holds."""
+    whole = workload.k * element(workload.in_dtype).bytes
+    return _LEAST_LINE if whole <= _LEAST_LINE else _MOST_LINE
+
+
+def steps_of(workload: BatchedGemm) -> int:
+    """Steps of the reduction, of a line each."""
+    return ceil_div(workload.k * element(workload.in_dtype).bytes, line_bytes(workload))
+
+
 class BatchedWgmmaPlan:
     """A batched product cut into the tiles of a configuration. Sizes count bytes unless said.
 
@@ -49,10 +65,11 @@ class BatchedWgmmaPlan:
         self.out_size = element(workload.epilogue.out_dtype).bytes
         self.turned = workload.other_order.endswith("n")
         """Whether rows of other are values of k."""
-        self.line = _LEAST_LINE if workload.k * self.size <= _LEAST_LINE else _MOST_LINE
+        self.line = line_bytes(workload)
         self.step_k = self.line // self.size
         """Values of k of a stage."""
-        self.steps = ceil_div(workload.k, self.step_k)
+        self.steps = steps_of(workload)
+        self.spreads = spreads(workload)
         self.other_line = WARPGROUP_COLUMNS * self.size if self.turned else self.line
         self.part_bytes = WARPGROUP_COLUMNS * self.line
         """Of a part of other."""
@@ -77,11 +94,6 @@ class BatchedWgmmaPlan:
         """Where rows of x lie as in memory, if they are spread."""
         self.barriers_at = self.raw_at + self._raw_bytes
         self.smem_bytes = self.barriers_at + (2 * config.stages + self.spreads) * BARRIER_BYTES
-
-    @property
-    def spreads(self) -> bool:
-        """Whether rows of x are no whole units, so that threads bring them to where TMA would."""
-        return self.workload.k * self.size % UNIT_BYTES != 0
 
     @property
     def _raw_bytes(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from autoq.search.space import Space
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.batched.cost import estimate, features, registers
-from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
+from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan, spreads, steps_of
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -62,12 +62,13 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
         if even <= _MOST_ROWS:
             rows.add(even)
     parts = ceil_div(workload.n, WARPGROUP_COLUMNS)
+    whole_reduction = {steps_of(workload)} if spreads(workload) else set()
     return {
         "columns": tuple(range(1, MOST_COLUMNS + 1)),
         "passes": (1, 2, 3, 4, 6) if parts > 1 else (1,),
         "row_groups": (1, 2, 3, 4),
         "rows": tuple(sorted(rows)),
-        "stages": (1, 2, 3, 4, 6),
+        "stages": tuple(sorted({1, 2, 3, 4, 6} | whole_reduction)),
         "cluster": (1, 2),
         "blocks_per_sm": (1, 2, 3, 4, 5, 6, 8),
     }

@@ -26,14 +26,18 @@ SCORES, VALUES = ("bmhk", "bnhk", "bhmn"), ("bhmk", "bkhn", "bmhn")
 
 
 def random_workload(seed: int) -> BatchedGemm:
-    """Of random extents and orders that the template takes: odd rows of y among them."""
+    """Of random extents and orders that the template takes: odd rows of x and y among them."""
     rng = np.random.default_rng(seed)
     floating = rng.random() < 0.5
     unit = 8 if floating else 16
     m, n, k = (int(rng.integers(1, most)) for most in (150, 150, 300))
     orders = [str(rng.choice(names)) for names in (
         ("bhmk", "bmhk"), ("bhnk", "bhkn", "bnhk", "bkhn"), ("bhmn", "bmhn"))]  # fmt: skip
-    k = -(-k // unit) * unit
+    pairs = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
+    spread = (
+        orders[0] == "bhmk" and orders[1].endswith("n") and pairs[0] * pairs[1] * m * k % 16 == 0
+    )
+    k = k if spread else -(-k // unit) * unit
     if orders[1].endswith("n") or orders[2] == "bmhn":
         n = -(-n // unit) * unit
     if floating:
@@ -41,7 +45,6 @@ def random_workload(seed: int) -> BatchedGemm:
         out = str(rng.choice(("float16", "bfloat16")))
     else:
         x, other, out = (str(rng.choice(("int8", "uint8"))) for _ in range(3))
-    pairs = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
     return BatchedGemm(pairs[0], m, n, k, pairs[1], x, other, *orders, Epilogue(out))
 
 
@@ -231,7 +234,9 @@ def test_what_batched_wgmma_declines() -> None:
     # Rows of operands that are no whole units, rows of y with others between them, and wide ones.
     assert not TEMPLATE.matches(dataclasses.replace(scores, k=65), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(values, n=65), HOPPER)
-    assert not TEMPLATE.matches(dataclasses.replace(values, k=197), HOPPER)
+    assert not TEMPLATE.matches(dataclasses.replace(values, k=197, x_order="bmhk"), HOPPER)
+    assert not TEMPLATE.matches(dataclasses.replace(values, k=1025), HOPPER)
+    assert TEMPLATE.matches(dataclasses.replace(values, k=1023), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(scores, y_order="bmhn"), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(scores, n=257), HOPPER)
     assert TEMPLATE.matches(dataclasses.replace(scores, n=272), HOPPER)
@@ -250,7 +255,7 @@ _GPU_CASES = [random_workload(seed) for seed in range(200, 216)]
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "workload",
-    [*_GPU_CASES, attention("int8", 197)[0], attention("float16", 197)[0], *attention("int8", 384)],
+    [*_GPU_CASES, *attention("int8", 197), *attention("float16", 197), *attention("int8", 384)],
     ids=case_id,
 )
 def test_batched_wgmma_is_right_on_gpu(workload: BatchedGemm) -> None:
