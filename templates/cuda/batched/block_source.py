@@ -147,10 +147,8 @@ __device__ __forceinline__ void spread_rows(const Block& block, const void* x, i
   constexpr int UNITS = STEPS * LINE / 16, THREADS = 128 * WARPGROUPS;
   const unsigned raw = block.smem + RAW_AT + Rows(block, x).skew;
   wait_for(block.rows_there(), 0);
-  #pragma unroll
-  for (int j = 0; j < (BLOCK_ROWS * UNITS + THREADS - 1) / THREADS; ++j) {
-    const int i = j * THREADS + thread;
-    if (BLOCK_ROWS * UNITS % THREADS != 0 && i >= BLOCK_ROWS * UNITS) break;
+  #pragma unroll 4
+  for (int i = thread; i < BLOCK_ROWS * UNITS; i += THREADS) {
     const int row = i % BLOCK_ROWS, byte = i / BLOCK_ROWS * 16, left = ROW_BYTES - byte;
     unsigned w[5] = {};
     if (left > 0) {
@@ -159,11 +157,13 @@ __device__ __forceinline__ void spread_rows(const Block& block, const void* x, i
       for (int e = 0; e < 5; ++e)
         asm volatile("ld.shared.b32 %0, [%1];" : "=r"(w[e]) : "r"((at & ~3u) + 4 * e) : "memory");
       #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        w[e] = __funnelshift_r(w[e], w[e + 1], 8 * (at & 3));
-        const int rest = left - 4 * e;
-        if (rest < 4) w[e] = rest > 0 ? w[e] & ((1u << 8 * rest) - 1u) : 0u;
-      }
+      for (int e = 0; e < 4; ++e) w[e] = __funnelshift_r(w[e], w[e + 1], 8 * (at & 3));
+      if (left < 16)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int rest = left - 4 * e;
+          w[e] = rest >= 4 ? w[e] : rest > 0 ? w[e] & ((1u << 8 * rest) - 1u) : 0u;
+        }
     }
     const unsigned to = block.x(byte / LINE, row / ROWS) +
                         swizzled<LINE>(row % ROWS * LINE + byte % LINE);
