@@ -70,7 +70,7 @@ CASES: list[Workload] = [
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
     BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),
-    BatchedGemm(1, 33, 24, 49, 3, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
+    BatchedGemm(1, 40, 24, 49, 4, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
     BatchedGemm(2, 45, 77, 64, 2, "int8", "uint8", "bmhk", "bnhk"),
     BatchedGemm(1, 70, 96, 168, 2, *["bfloat16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("bfloat16")),
     Attention(1, 2, 33, 49, 32, q_order="blhd", v_order="blhd", mask_axes="bn"),
