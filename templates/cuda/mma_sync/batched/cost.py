@@ -28,8 +28,8 @@ _LANES = 128
 _QUANTISING, _SCALING, _STAGED_WORD = 12.0, 6.0, 24.0
 _SYNC_CLOCKS = 60.0
 _HELD_UNIT_CLOCKS = 8.0
-# A fragment that is shifted out of eight words, instead of a ldmatrix.
-_VERBATIM_FRAGMENT = 14.0
+# A fragment that is shifted out of words, instead of a ldmatrix: six loads and four shifts.
+_VERBATIM_FRAGMENT = 10.0
 _SCHEDULERS = 4
 _COPY, _LOOP = 12.0, 30.0
 _BLOCK_CLOCKS = 2500.0
