@@ -1,7 +1,6 @@
 """Products of two activations on wgmma: bytes, and 16-bit floats with sums of float32.
 
-Operands arrive by TMA, so that rows of other are whole 16-byte units. Threads bring those of x that
-are not to where TMA would; rows of y may be of any length.
+Operands arrive by TMA, so that their rows are whole 16-byte units; rows of y may be of any length.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 _OUTPUTS = {True: ("float16", "bfloat16"), False: ("int8", "uint8")}
 _MOST = 1 << 31
-_MOST_SPREAD = 1024
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -48,24 +46,12 @@ def matches(workload: object, target: Target) -> bool:
         return False
     arrays = (*workload.inputs, *workload.outputs)
     orders = (workload.x_order, workload.other_order)
-    whole = [
+    whole = all(
         row_bytes(workload, order, array.dtype) % UNIT_BYTES == 0
         for order, array in zip(orders, arrays, strict=False)
-    ]
+    )
     small = all(math.prod(array.shape) * array.element.bytes < _MOST for array in arrays)
-    loads = whole[1] and (whole[0] or _rows_of_x_follow(workload))
-    return loads and small and (stores_boxes(workload) or _rows_follow(workload))
-
-
-def _rows_of_x_follow(workload: BatchedGemm) -> bool:
-    """Whether a block's rows of x lie one behind the other, in an array of whole units.
-
-    All of the reduction comes at once then.
-    """
-    x = workload.inputs[0]
-    short = row_bytes(workload, workload.x_order, x.dtype) <= _MOST_SPREAD
-    apart = workload.x_order.startswith("bh") or workload.heads == 1
-    return short and apart and math.prod(x.shape) * x.element.bytes % UNIT_BYTES == 0
+    return whole and small and (stores_boxes(workload) or _rows_follow(workload))
 
 
 def _rows_follow(workload: BatchedGemm) -> bool:

@@ -10,8 +10,6 @@ constexpr int OTHER_LINE = TURNED ? 64 * SIZE : LINE;
 constexpr int ROW_TILES = ROWS / 8;
 // Rows of a box of other that a block of a cluster loads.
 constexpr int OTHER_ROWS = (TURNED ? STEP_K : 64 * BOX_PARTS) / CLUSTER;
-// Of a stage by TMA: all of it, but for rows of x that threads spread.
-constexpr int BOX_BYTES = SPREADS ? STAGE_BYTES - OTHER_AT : STAGE_BYTES;
 
 struct Maps { Map x, other, y; };
 
@@ -36,7 +34,6 @@ struct Block {
   __device__ __forceinline__ unsigned there(int stage) const {
     return smem + BARRIERS_AT + 8 * stage;
   }
-  __device__ __forceinline__ unsigned rows_there() const { return there(2 * STAGES); }
   __device__ __forceinline__ unsigned left(int stage) const { return there(STAGES + stage); }
 };
 
@@ -54,9 +51,9 @@ __device__ __forceinline__ void load_box_for_all(
 // By one thread: what a block loads for itself, and what it shares.
 __device__ __forceinline__ void load_x(const Block& block, const Maps& maps, int step) {
   const unsigned there = block.there(stage_of(step));
-  expect_bytes(there, BOX_BYTES);
+  expect_bytes(there, STAGE_BYTES);
   #pragma unroll
-  for (int r = 0; r < (SPREADS ? 0 : ROW_GROUPS); ++r)
+  for (int r = 0; r < ROW_GROUPS; ++r)
     load_box(block.x(step, r), maps.x, step * STEP_K, block.first_row + r * ROWS,
              block.pair % HEADS, block.pair / HEADS, there);
 }
@@ -75,13 +72,12 @@ __device__ __forceinline__ void load_other(const Block& block, const Maps& maps,
 }
 // Stages are asked for as soon as their barriers are there: by all threads, of which one does it.
 __device__ __forceinline__ void begin_barriers(const Block& block, const Maps& maps) {
-  if constexpr (!SPREADS) prefetch_map(maps.x);
+  prefetch_map(maps.x);
   prefetch_map(maps.other);
   for (int stage = 0; stage < STAGES; ++stage) {
     start_barrier(block.there(stage), 1);
     start_barrier(block.left(stage), WARPS);
   }
-  if constexpr (SPREADS) start_barrier(block.rows_there(), 1);
   publish_barriers();
 }
 __device__ __forceinline__ void begin_loads(const Block& block, const Maps& maps, int thread) {
@@ -118,59 +114,3 @@ __device__ __forceinline__ void leave_step(
 }
 """
 """Constants are those of `kernel.py`."""
-
-SPREADING = r"""
-// A block's rows of x as they lie in memory, one behind the other from any byte on.
-struct Rows {
-  const unsigned char* from;  // whole units
-  int skew, bytes;
-
-  __device__ __forceinline__ Rows(const Block& block, const void* x) {
-    const int first = (block.pair * M + block.first_row) * ROW_BYTES;
-    skew = first & 15;
-    from = static_cast<const unsigned char*>(x) + (first - skew);
-    bytes = (skew + min(BLOCK_ROWS, M - block.first_row) * ROW_BYTES + 15) / 16 * 16;
-  }
-};
-// By one thread: all of them in one copy.
-__device__ __forceinline__ void load_rows(const Block& block, const void* x) {
-  const Rows rows(block, x);
-  expect_bytes(block.rows_there(), rows.bytes);
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-               " [%0], [%1], %2, [%3];"
-               :: "r"(block.smem + RAW_AT), "l"(rows.from), "r"(rows.bytes),
-                  "r"(block.rows_there()) : "memory");
-}
-// By all threads: each unit is shifted out of the five words around it. Lanes have different rows,
-// whose odd lengths lead them to different banks.
-__device__ __forceinline__ void spread_rows(const Block& block, const void* x, int thread) {
-  constexpr int UNITS = STEPS * LINE / 16, THREADS = 128 * WARPGROUPS;
-  const unsigned raw = block.smem + RAW_AT + Rows(block, x).skew;
-  wait_for(block.rows_there(), 0);
-  #pragma unroll 4
-  for (int i = thread; i < BLOCK_ROWS * UNITS; i += THREADS) {
-    const int row = i % BLOCK_ROWS, byte = i / BLOCK_ROWS * 16, left = ROW_BYTES - byte;
-    unsigned w[5] = {};
-    if (left > 0) {
-      const unsigned at = raw + row * ROW_BYTES + byte;
-      #pragma unroll
-      for (int e = 0; e < 5; ++e)
-        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(w[e]) : "r"((at & ~3u) + 4 * e) : "memory");
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) w[e] = __funnelshift_r(w[e], w[e + 1], 8 * (at & 3));
-      if (left < 16)
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const int rest = left - 4 * e;
-          w[e] = rest >= 4 ? w[e] : rest > 0 ? w[e] & ((1u << 8 * rest) - 1u) : 0u;
-        }
-    }
-    const unsigned to = block.x(byte / LINE, row / ROWS) +
-                        swizzled<LINE>(row % ROWS * LINE + byte % LINE);
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};"
-                 :: "r"(to), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
-  }
-  fence_shared();
-}
-"""
-"""Where rows of x are no whole units: all steps of the reduction have stages then."""

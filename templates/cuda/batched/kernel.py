@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.batched.block_source import BLOCK, SPREADING
+from autoq.templates.cuda.batched.block_source import BLOCK
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.batched.product_source import PRODUCTS
@@ -26,15 +26,13 @@ _MOST_UNROLLED = 8
 _ENTRY = r"""
 struct NoZeroPoints {};
 __device__ __forceinline__ void product(
-    Map x_map, Map other_map, Map y_map, ROWS_OF_X ZEROS const float* scale, const float* scalars,
-    void* y, const void* shared, int number, int thread) {
+    Map x_map, Map other_map, Map y_map, ZEROS const float* scale, const float* scalars, void* y,
+    const void* shared, int number, int thread) {
   const Block block(shared, number);
   const Maps maps = {x_map, other_map, y_map};
   begin_loads(block, maps, thread);
-  LOAD
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   __syncthreads();
-  SPREAD
   const int warpgroup = __shfl_sync(0xffffffffu, thread / 128, 0);
   const int column = warpgroup % COLUMNS, row_group = warpgroup / COLUMNS;
   Values values(scale, scalars);
@@ -53,8 +51,6 @@ __device__ __forceinline__ void product(
   end_store(block, y, column, row_group, thread);
 }
 """
-_LOAD = "if (thread == 0) load_rows(block, x);"
-_SPREAD = "spread_rows(block, x, thread); __syncthreads();"
 _BEGIN = "zeros.begin(zero_points);"
 _END = (
     "zeros.end_columns(); "
@@ -97,14 +93,11 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
             ENCODE_TILED, other_map, other.dtype, 4, other_array.data,
             *plan.map_of(work.other_order, other.dtype, plan.other_line, other_rows),
         )  # fmt: skip
-        if plan.spreads:
-            x_map = T.meta_var(other_map)
-        else:
-            x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(
-                ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
-                *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
-            )  # fmt: skip
+        x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed(
+            ENCODE_TILED, x_map, x.dtype, 4, x_array.data,
+            *plan.map_of(work.x_order, x.dtype, plan.line, config.rows),
+        )  # fmt: skip
         if plan.boxes:
             y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
@@ -125,11 +118,10 @@ def build_kernel(plan: BatchedWgmmaPlan, packed: Sequence[TensorSpec]) -> PrimFu
         thread = T.thread_id([config.threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         maps = T.meta_var([T.address_of(one) for one in (x_map, other_map, y_map)])
-        rows = T.meta_var([x_array.data] if plan.spreads else [])
         T.evaluate(
             T.cuda.func_call(
-                product.name, *maps, *rows, *taken, scale.data, scalars.data, y_array.data,
-                smem.data, block, thread, source_code=product.source,
+                product.name, *maps, *taken, scale.data, scalars.data, y_array.data, smem.data,
+                block, thread, source_code=product.source,
             )
         )  # fmt: skip
 
@@ -142,8 +134,6 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
     sums = "float" if work.floating else "unsigned"
     least, most = out.range or (0, 0)
     entry = _ENTRY.replace("ZEROS", "" if work.floating else "const int* zero_points,")
-    for name, text in (("ROWS_OF_X", "const void* x,"), ("LOAD", _LOAD), ("SPREAD", _SPREAD)):
-        entry = entry.replace(name, text if plan.spreads else "")
     entry = entry.replace("ZERO_POINTS", "NoZeroPoints" if work.floating else "ZeroPoints")
     entry = entry.replace("BEGIN", "" if work.floating else _BEGIN)
     entry = entry.replace("END", "" if work.floating else _END)
@@ -151,7 +141,6 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
         PIPELINE
         + plan.atom.assembly("multiply")
         + BLOCK
-        + (SPREADING if plan.spreads else "")
         + f"using Sums = {sums}[ROW_TILES][4];\n"
         + PRODUCTS
         + store_source(work.floating, plan.boxes, f"{out.ptx}{'x2' if work.floating else ''}")
@@ -171,7 +160,6 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
             "Y_AT": plan.y_at, "Y_LINE": plan.y_line, "RUN_BYTES": plan.run_bytes,
             "SUMS_AT": plan.sums_at, "BARRIERS_AT": plan.barriers_at,
             "UNROLL": plan.steps if plan.steps <= _MOST_UNROLLED else 2,
-            "SPREADS": plan.spreads, "RAW_AT": plan.raw_at, "ROW_BYTES": work.k * plan.size,
             "SMALL_SUMS": plan.small_sums, "LEAST": least, "MOST": most,
         },
     )  # fmt: skip

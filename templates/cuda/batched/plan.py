@@ -32,22 +32,6 @@ def stores_boxes(workload: BatchedGemm) -> bool:
     return row_bytes(workload, workload.y_order, workload.epilogue.out_dtype) % UNIT_BYTES == 0
 
 
-def spreads(workload: BatchedGemm) -> bool:
-    """Whether rows of x are no whole units, so that threads bring them to where TMA would."""
-    return row_bytes(workload, workload.x_order, workload.in_dtype) % UNIT_BYTES != 0
-
-
-def line_bytes(workload: BatchedGemm) -> int:
-    """Bytes of a row along the reduction that a stage holds."""
-    whole = workload.k * element(workload.in_dtype).bytes
-    return _LEAST_LINE if whole <= _LEAST_LINE else _MOST_LINE
-
-
-def steps_of(workload: BatchedGemm) -> int:
-    """Steps of the reduction, of a line each."""
-    return ceil_div(workload.k * element(workload.in_dtype).bytes, line_bytes(workload))
-
-
 class BatchedWgmmaPlan:
     """A batched product cut into the tiles of a configuration. Sizes count bytes unless said.
 
@@ -65,11 +49,10 @@ class BatchedWgmmaPlan:
         self.out_size = element(workload.epilogue.out_dtype).bytes
         self.turned = workload.other_order.endswith("n")
         """Whether rows of other are values of k."""
-        self.line = line_bytes(workload)
+        self.line = _LEAST_LINE if workload.k * self.size <= _LEAST_LINE else _MOST_LINE
         self.step_k = self.line // self.size
         """Values of k of a stage."""
-        self.steps = steps_of(workload)
-        self.spreads = spreads(workload)
+        self.steps = ceil_div(workload.k, self.step_k)
         self.other_line = WARPGROUP_COLUMNS * self.size if self.turned else self.line
         self.part_bytes = WARPGROUP_COLUMNS * self.line
         """Of a part of other."""
@@ -90,16 +73,8 @@ class BatchedWgmmaPlan:
         self.y_at = 0 if config.passes == 1 else loaded
         self.sums_at = max(loaded, self.y_at + y_bytes)
         sums = 0 if workload.floating else config.block_m * _SUM_BYTES
-        self.raw_at = ceil_div(self.sums_at + sums, UNIT_BYTES) * UNIT_BYTES
-        """Where rows of x lie as in memory, if they are spread."""
-        self.barriers_at = self.raw_at + self._raw_bytes
-        self.smem_bytes = self.barriers_at + (2 * config.stages + self.spreads) * BARRIER_BYTES
-
-    @property
-    def _raw_bytes(self) -> int:
-        """Of a block's rows as in memory, from any byte of a unit on, and a word behind them."""
-        rows = self.config.block_m * self.workload.k * self.size
-        return (ceil_div(rows, UNIT_BYTES) + 2) * UNIT_BYTES if self.spreads else 0
+        self.barriers_at = self.sums_at + sums
+        self.smem_bytes = self.barriers_at + 2 * config.stages * BARRIER_BYTES
 
     def _run_bytes(self) -> int:
         """Of the rows of a row group of warpgroups, one behind the other from any byte on."""

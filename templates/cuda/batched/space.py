@@ -10,7 +10,7 @@ from typing import Any
 from autoq.search.space import Space
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.batched.cost import estimate, features, registers
-from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan, spreads, steps_of
+from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -62,13 +62,12 @@ def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
         if even <= _MOST_ROWS:
             rows.add(even)
     parts = ceil_div(workload.n, WARPGROUP_COLUMNS)
-    whole_reduction = {steps_of(workload)} if spreads(workload) else set()
     return {
         "columns": tuple(range(1, MOST_COLUMNS + 1)),
         "passes": (1, 2, 3, 4, 6) if parts > 1 else (1,),
         "row_groups": (1, 2, 3, 4),
         "rows": tuple(sorted(rows)),
-        "stages": tuple(sorted({1, 2, 3, 4, 6} | whole_reduction)),
+        "stages": (1, 2, 3, 4, 6),
         "cluster": (1, 2),
         "blocks_per_sm": (1, 2, 3, 4, 5, 6, 8),
     }
@@ -107,11 +106,6 @@ def _rules(
             plan.tiles_m % config.cluster == 0 and config.stages == plan.steps
         )
 
-    def rows_are_spread_at_once(config: BatchedWgmmaConfig) -> bool:
-        """Rows of x that are no whole units come at once, to a stage for each step."""
-        plan = plan_of(config)
-        return not plan.spreads or config.stages == plan.steps
-
     def threads_suffice(config: BatchedWgmmaConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
         return config.threads * config.blocks_per_sm <= target.unit_threads
@@ -123,7 +117,6 @@ def _rules(
         rows_are_whole,
         stages_are_used,
         clusters_share_other,
-        rows_are_spread_at_once,
         *resource_rules(plan_of, registers, target),
         threads_suffice,
     ]

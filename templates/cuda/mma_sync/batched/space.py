@@ -83,12 +83,15 @@ def _knobs(workload: BatchedGemm, target: Target) -> dict[str, Sequence[Any]]:
 def _verbatim(workload: BatchedGemm, target: Target) -> tuple[bool, ...]:
     """Rows that lie one behind the other in memory may lie so in shared memory too.
 
-    Those that start at whole units come as well stage by stage.
+    Those that start at whole units come as well stage by stage. An array of whole units is read in
+    such alone.
     """
     row_bytes = workload.k * element(workload.in_dtype).bytes
+    whole = row_bytes * workload.m * workload.products % UNIT_BYTES == 0
     follow = workload.row_places(workload.x_order, 0)[1] == workload.k
     unaligned = row_bytes % UNIT_BYTES != 0
-    return (False, True) if follow and unaligned and has_cp_async(target) else (False,)
+    taken = follow and whole and unaligned and has_cp_async(target)
+    return (False, True) if taken else (False,)
 
 
 def _rules(

@@ -61,15 +61,10 @@ class VerbatimRows:
         """Of x, where the block's rows begin."""
         return self.start + self.first * plan.x.pitch
 
-    def left(self, plan, at):
-        """Bytes of the unit at a byte of x, of which only the last one may have fewer."""
-        whole = plan.x.array_bytes % UNIT_BYTES == 0
-        return UNIT_BYTES if whole else T.min(plan.x.array_bytes - at, UNIT_BYTES)
-
 
 @T.inline
 def copy_unit(plan, smem, rows, skew, index):
-    """One unit of a block's rows, as far as x reaches."""
+    """One unit of a block's rows; x has whole ones alone."""
     first = T.meta_var(rows.byte(plan) - skew)
     length = T.meta_var(T.min(plan.config.block_m, plan.workload.m - rows.first) * plan.x.pitch)
     if index * UNIT_BYTES < skew + length:
@@ -78,7 +73,7 @@ def copy_unit(plan, smem, rows, skew, index):
             smem.ptr_to([plan.rows_at + index * UNIT_BYTES]),
             rows.x.ptr_to([at]),
             UNIT_BYTES,
-            T.cast(rows.left(plan, at), "uint32"),
+            T.uint32(UNIT_BYTES),
         )
 
 

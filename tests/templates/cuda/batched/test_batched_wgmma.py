@@ -26,18 +26,14 @@ SCORES, VALUES = ("bmhk", "bnhk", "bhmn"), ("bhmk", "bkhn", "bmhn")
 
 
 def random_workload(seed: int) -> BatchedGemm:
-    """Of random extents and orders that the template takes: odd rows of x and y among them."""
+    """Of random extents and orders that the template takes: odd rows of y among them."""
     rng = np.random.default_rng(seed)
     floating = rng.random() < 0.5
     unit = 8 if floating else 16
     m, n, k = (int(rng.integers(1, most)) for most in (150, 150, 300))
     orders = [str(rng.choice(names)) for names in (
         ("bhmk", "bmhk"), ("bhnk", "bhkn", "bnhk", "bkhn"), ("bhmn", "bmhn"))]  # fmt: skip
-    pairs = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
-    spread = (
-        orders[0] == "bhmk" and orders[1].endswith("n") and pairs[0] * pairs[1] * m * k % 16 == 0
-    )
-    k = k if spread else -(-k // unit) * unit
+    k = -(-k // unit) * unit
     if orders[1].endswith("n") or orders[2] == "bmhn":
         n = -(-n // unit) * unit
     if floating:
@@ -45,6 +41,7 @@ def random_workload(seed: int) -> BatchedGemm:
         out = str(rng.choice(("float16", "bfloat16")))
     else:
         x, other, out = (str(rng.choice(("int8", "uint8"))) for _ in range(3))
+    pairs = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
     return BatchedGemm(pairs[0], m, n, k, pairs[1], x, other, *orders, Epilogue(out))
 
 
@@ -68,7 +65,7 @@ def emulated(workload: BatchedGemm, values, constants) -> np.ndarray:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_products_on_wgmma_are_right(seed: int) -> None:
     workload = random_workload(seed)
     assert TEMPLATE.matches(workload, HOPPER)
@@ -123,26 +120,6 @@ def test_clusters_share_other(
     workload = BatchedGemm(1, 60, n, k, 2, kind, kind, *orders, Epilogue(kind))
     assert config in TEMPLATE.space(workload, HOPPER)
     assert_right_emulated(TEMPLATE, workload, config, HOPPER)
-
-
-@needs_nvcc
-@pytest.mark.parametrize(
-    ("kind", "m", "k", "config"),
-    [
-        ("uint8", 40, 197, BatchedWgmmaConfig(1, 1, 1, 32, 2, 1, 1)),
-        ("float16", 60, 100, BatchedWgmmaConfig(1, 1, 2, 16, 2, 1, 1)),
-        ("int8", 48, 49, BatchedWgmmaConfig(1, 1, 1, 48, 1, 1, 1)),
-    ],
-)
-def test_rows_of_x_of_any_length_are_spread(
-    kind: str, m: int, k: int, config: BatchedWgmmaConfig
-) -> None:
-    workload = BatchedGemm(1, m, 64, k, 2, kind, kind, *VALUES, Epilogue(kind))
-    assert TEMPLATE.matches(workload, HOPPER)
-    assert config in TEMPLATE.space(workload, HOPPER)
-    assert_right_emulated(TEMPLATE, workload, config, HOPPER)
-    for other in ({"m": 3, "k": 49}, {"x_order": "bmhk"}):  # an array of no whole units; rows apart
-        assert not TEMPLATE.matches(dataclasses.replace(workload, **other), HOPPER)
 
 
 @needs_nvcc
@@ -234,9 +211,7 @@ def test_what_batched_wgmma_declines() -> None:
     # Rows of operands that are no whole units, rows of y with others between them, and wide ones.
     assert not TEMPLATE.matches(dataclasses.replace(scores, k=65), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(values, n=65), HOPPER)
-    assert not TEMPLATE.matches(dataclasses.replace(values, k=197, x_order="bmhk"), HOPPER)
-    assert not TEMPLATE.matches(dataclasses.replace(values, k=1025), HOPPER)
-    assert TEMPLATE.matches(dataclasses.replace(values, k=1023), HOPPER)
+    assert not TEMPLATE.matches(dataclasses.replace(values, k=197), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(scores, y_order="bmhn"), HOPPER)
     assert not TEMPLATE.matches(dataclasses.replace(scores, n=257), HOPPER)
     assert TEMPLATE.matches(dataclasses.replace(scores, n=272), HOPPER)
@@ -255,7 +230,7 @@ _GPU_CASES = [random_workload(seed) for seed in range(200, 216)]
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "workload",
-    [*_GPU_CASES, *attention("int8", 197), *attention("float16", 197), *attention("int8", 384)],
+    [*_GPU_CASES, attention("int8", 197)[0], attention("float16", 197)[0], *attention("int8", 384)],
     ids=case_id,
 )
 def test_batched_wgmma_is_right_on_gpu(workload: BatchedGemm) -> None:
