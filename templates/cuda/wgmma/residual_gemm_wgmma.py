@@ -51,13 +51,13 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
 _PRODUCT = ResidualProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
     lambda product: {"weights_stay": (False,), "early_loads": (0,)}, preferred,
-    lambda product, config, target: gemm_wgmma.weighed(
-        product, config, target, config.rough_sums
+    lambda product, config, target, beside: gemm_wgmma.weighed(
+        product, config, target, config.rough_sums, beside
     ),
     rough=True,
 )  # fmt: skip
 
 TEMPLATE = Template(
-    "residual_gemm_wgmma", 2, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,
+    "residual_gemm_wgmma", 3, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,
     _PRODUCT.pack, _PRODUCT.packed, preference=90,
 )  # fmt: skip
