@@ -231,10 +231,10 @@ class ResidualPlan:
         if knobs.bands:
             return BandCorrection(
                 work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts,
-                knobs.pieces_ahead, last_first,
+                knobs.pieces_ahead, last_first, knobs.sums_ahead,
             )  # fmt: skip
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
             work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,
-            knobs.column_parts, last_first,
+            knobs.column_parts, last_first, knobs.sums_ahead,
         )  # fmt: skip

@@ -79,6 +79,12 @@ __device__ __forceinline__ void prefetch_piece(
       prefetch(residuals + (size_t)piece * TILE_BYTES + line * 128);
   }
 }
+// The first column of the first tile of a block's warp.
+__device__ __forceinline__ int first_of(int block, int warp) {
+  const int begin = block / PANELS * WIDTH, columns = min(N, begin + WIDTH) - begin;
+  const bool back = block / AHEAD % 2;
+  return begin + (back ? (columns + COLUMNS - 1) / COLUMNS - 1 - warp : warp) * COLUMNS;
+}
 // Whole products, where a side takes part by one.
 __device__ __forceinline__ void add_products(
     const int* by_a, const int* by_b, int (&added)[4][2][4], int row, int left) {
@@ -151,6 +157,12 @@ __device__ __forceinline__ void correct(
   for (int tile = warp; tile < tiles; tile += WARPS) {
     const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
     int4 p[4][2];
+    if constexpr (SUMS_AHEAD) {
+      if (tile + WARPS < tiles)
+        prefetch_sums(sums, top, piece_of(tile + WARPS) * COLUMNS, lane);
+      else if (block + AHEAD < BLOCKS)  // where a block begins memory would have nothing to do
+        prefetch_sums(sums, panel_of(block + AHEAD) * ROWS, first_of(block + AHEAD, warp), lane);
+    }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       #pragma unroll
@@ -225,7 +237,7 @@ class BandCorrection:
     k: values of a row of residuals of a, filled up; length: without that; most: the largest
     integer; bias: whether it has one; parts: blocks side by side that have the same rows; pieces:
     whether what a's entries gather is brought to the L2 before they do; last_first: whether the
-    last panels come first.
+    last panels come first; sums_ahead: whether sums of the product come to the L2 a tile before.
     """
 
     m: int
@@ -237,6 +249,7 @@ class BandCorrection:
     parts: int
     pieces: bool
     last_first: bool
+    sums_ahead: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None; a's residuals in rows."""
@@ -252,7 +265,7 @@ class BandCorrection:
             "PANEL_BYTES": BAND * self.k, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % COLUMNS == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * together, "PIECES_AHEAD": self.pieces,
-            "LAST_FIRST": self.last_first,
+            "LAST_FIRST": self.last_first, "SUMS_AHEAD": self.sums_ahead,
         }  # fmt: skip
         source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + HOLD_PANEL + BAND_STEPS + _SOURCE
         functions = DeviceNamespace("correct_bands", source, {}, sizes)

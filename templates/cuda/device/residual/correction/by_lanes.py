@@ -92,6 +92,12 @@ __device__ __forceinline__ void correct(
     {
       const int row = top + lane / (COLS / 32), column = left + lane % (COLS / 32) * 32;
       if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
+      if constexpr (SUMS_AHEAD) {  // where a block begins memory would have nothing to do
+        const int next = block + AHEAD, below = panel_of(next) * ROWS + lane / (COLS / 32);
+        const int beside = next / PANELS * WIDTH + warp * COLS + lane % (COLS / 32) * 32;
+        if (left + WARPS * COLS >= end && next < BLOCKS && below < M && beside < N)
+          prefetch(sums + (size_t)below * N + beside);
+      }
     }
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
@@ -153,7 +159,8 @@ class Correction:
     k: values of a row, of residuals; most: the largest integer; bias: whether it has one; words: of
     four values of a row of a's residuals; pitch_a: bytes of a row of these where they have k as
     rows; panel: what a block takes; parts: blocks side by side that have the same rows; last_first:
-    whether the last panels come first.
+    whether the last panels come first; sums_ahead: whether sums of the product that a block begins
+    with come to the L2 while the one before it ends.
     """
 
     m: int
@@ -166,6 +173,7 @@ class Correction:
     panel: Panel
     parts: int
     last_first: bool
+    sums_ahead: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None.
@@ -182,6 +190,7 @@ class Correction:
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together, "LAST_FIRST": self.last_first,
+            "SUMS_AHEAD": self.sums_ahead,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 

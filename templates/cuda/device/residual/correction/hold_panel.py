@@ -56,6 +56,12 @@ __device__ __forceinline__ void hold_panel(
 __device__ __forceinline__ int panel_of(int block) {
   return LAST_FIRST ? PANELS - 1 - block % PANELS : block % PANELS;
 }
+// Sums of a tile of ROWS by 64 columns, a line for each lane, on their way to the L2.
+__device__ __forceinline__ void prefetch_sums(const int* sums, int top, int left, int lane) {
+  constexpr int LINES = 32 / ROWS;
+  const int row = top + lane / LINES, column = left + lane % LINES * (64 / LINES);
+  if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
+}
 // What the block that will follow this one holds, on its way to the L2.
 __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
   const int top = panel_of(block) * ROWS;
