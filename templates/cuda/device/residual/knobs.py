@@ -38,7 +38,6 @@ class ResidualKnobs:
     panel_rows: rows of y that a block of the correction takes.
     bands: whether tensor cores multiply lists, those of 16 rows or columns together; panels then
         have 16 rows whatever `panel_rows` is.
-    pieces_ahead: whether what bands gather from memory is brought to the L2 before, in whole lines.
     sums_ahead: whether sums of the product come to the L2 before the tile, or the block, that needs
         them.
     column_parts: blocks of the correction that share these rows.
@@ -52,7 +51,6 @@ class ResidualKnobs:
     late_residuals: bool = field(default=False, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
     bands: bool = field(default=False, kw_only=True)
-    pieces_ahead: bool = field(default=False, kw_only=True)
     sums_ahead: bool = field(default=False, kw_only=True)
     column_parts: int = field(default=1, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
@@ -79,7 +77,6 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
         "late_residuals": (False, True) if sparse and panels and _whole(workload) else (False,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),
         "bands": (False, True) if banded else (False,),
-        "pieces_ahead": (False, True) if banded else (False,),
         "sums_ahead": (False, True) if sparse else (False,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),

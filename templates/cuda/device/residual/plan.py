@@ -231,7 +231,7 @@ class ResidualPlan:
         if knobs.bands:
             return BandCorrection(
                 work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts,
-                knobs.pieces_ahead, last_first, knobs.sums_ahead,
+                last_first, knobs.sums_ahead,
             )  # fmt: skip
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(

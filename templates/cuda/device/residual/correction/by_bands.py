@@ -67,18 +67,6 @@ __device__ __forceinline__ void add_band(
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
   }
 }
-// Of the piece that a warp of each block will gather from, this block's part, on its way to the L2:
-// memory gives whole lines one behind the other faster than pieces of them that entries ask for.
-__device__ __forceinline__ void prefetch_piece(
-    const unsigned char* residuals, int piece, int part, int lane) {
-  constexpr int LINES = TILE_BYTES / 128, SHARE = (LINES + AHEAD - 1) / AHEAD;
-  #pragma unroll
-  for (int i = 0; i < SHARE; i += 32) {
-    const int line = part * SHARE + i + lane;
-    if (i + lane < SHARE && line < LINES)
-      prefetch(residuals + (size_t)piece * TILE_BYTES + line * 128);
-  }
-}
 // The first column of the first tile of a block's warp.
 __device__ __forceinline__ int first_of(int block, int warp) {
   const int begin = block / PANELS * WIDTH, columns = min(N, begin + WIDTH) - begin;
@@ -175,9 +163,6 @@ __device__ __forceinline__ void correct(
     const int to_come = (tiles - 1 - tile) / WARPS;
     if (listed_b && block + AHEAD < BLOCKS && (to_come == 1 || (to_come == 0 && tile == warp)))
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
-    if (PIECES_AHEAD && listed_a && to_come > 0)
-      prefetch_piece(static_cast<const unsigned char*>(residual_b), piece_of(tile + WARPS),
-                     block % AHEAD, lane);
     int added[4][2][4] = {};
     int step = 0;
     const auto add_chunk = [&] {
@@ -235,9 +220,9 @@ class BandCorrection:
     """How y [m, n] is put together of lists of bands.
 
     k: values of a row of residuals of a, filled up; length: without that; most: the largest
-    integer; bias: whether it has one; parts: blocks side by side that have the same rows; pieces:
-    whether what a's entries gather is brought to the L2 before they do; last_first: whether the
-    last panels come first; sums_ahead: whether sums of the product come to the L2 a tile before.
+    integer; bias: whether it has one; parts: blocks side by side that have the same rows;
+    last_first: whether the last panels come first; sums_ahead: whether sums of the product come to
+    the L2 a tile before.
     """
 
     m: int
@@ -247,7 +232,6 @@ class BandCorrection:
     most: int
     bias: bool
     parts: int
-    pieces: bool
     last_first: bool
     sums_ahead: bool
 
@@ -264,8 +248,8 @@ class BandCorrection:
             "WORDS_OF_ROW": self.k // 4, **turned_sizes(self.length), "ROWS": BAND, "WARPS": warps,
             "PANEL_BYTES": BAND * self.k, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % COLUMNS == 0, "BLOCKS": panels * parts,
-            "AHEAD": target.units * together, "PIECES_AHEAD": self.pieces,
-            "LAST_FIRST": self.last_first, "SUMS_AHEAD": self.sums_ahead,
+            "AHEAD": target.units * together, "LAST_FIRST": self.last_first,
+            "SUMS_AHEAD": self.sums_ahead,
         }  # fmt: skip
         source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + HOLD_PANEL + BAND_STEPS + _SOURCE
         functions = DeviceNamespace("correct_bands", source, {}, sizes)
