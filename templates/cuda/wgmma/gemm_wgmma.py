@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from tvm.tirx import PrimFunc
 
@@ -14,7 +12,6 @@ from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
-from autoq.templates.cuda.wgmma.meanwhile import Meanwhile
 from autoq.templates.cuda.wgmma.pack import pack as pack_conv2d
 from autoq.templates.cuda.wgmma.pack import packed as packed_conv2d
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
@@ -83,32 +80,23 @@ def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimF
 
 
 def weighed(
-    product: Gemm, config: WgmmaConfig, target: Target, rough: bool = False,
-    beside: Sequence[Meanwhile] = (),
-) -> Program | None:  # fmt: skip
+    product: Gemm, config: WgmmaConfig, target: Target, rough: bool = False
+) -> Program | None:
     """The product to int32 that also says how large its rows and columns are; None where it cannot.
 
-    rough: in single precision, where consumers share tiles; beside: work for warps that load
-    nothing, of which the first is done that there is room for. Besides the product's arrays it
-    reads `a_scale` and `b_scale`, and writes those of `Weighing.parts`.
+    rough: in single precision, where consumers share tiles. Besides the product's arrays it reads
+    `a_scale` and `b_scale`, and writes those of `Weighing.parts`.
     """
     weighing = weighing_of(product, config, target, rough)
     if weighing is None:
         return None
     work = product.as_conv2d()
     load = _load(work, config)
-    plan = next(
-        plan
-        for one in (*beside, None)
-        if (plan := PipelinePlan(work, config, load.layout, load, target, 1, weighing, one)).fits
-        or one is None
-    )
-    meanwhile = plan.meanwhile
+    plan = PipelinePlan(work, config, load.layout, load, target, weighing=weighing)
     kernel = build_pipeline(plan, product.x_shape, product.y_shape)
     arrays = (*product.inputs, *packed(product, config))
-    others = meanwhile.reads if meanwhile else ()
-    reads = (*(s.name for s in arrays), "a_scale", "b_scale", *(s.name for s in others))
-    parts = (*weighing.parts(), *(meanwhile.writes if meanwhile else ()))
+    reads = (*(spec.name for spec in arrays), "a_scale", "b_scale")
+    parts = weighing.parts()
     stage = Stage(kernel, reads, ("y", *(spec.name for spec in parts)))
     return Program((stage,), tuple(map(Workspace, parts)))
 

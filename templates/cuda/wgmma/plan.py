@@ -6,9 +6,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
 from autoq.templates.cuda.device.launch.raster import tile_of
-from autoq.templates.cuda.device.launch.registers import register_budget
 from autoq.templates.cuda.device.memory.exchange import (
     add_partial,
     keep_slice,
@@ -23,7 +21,6 @@ from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
 from autoq.templates.cuda.wgmma.loads import Load
-from autoq.templates.cuda.wgmma.meanwhile import REGISTERS, Meanwhile
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
 from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
@@ -48,30 +45,22 @@ class PipelinePlan(EpiloguePlan):
     """What the kernel's parts share; every attribute is a compile-time constant of the kernel.
 
     copies: so many workloads of one x and their own constants run side by side; weighing: what the
-    epilogue finds besides the product; meanwhile: what other warps do beside it.
+    epilogue finds besides the product.
     """
 
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
         target: Target, copies: int = 1, weighing: Weighing | None = None,
-        meanwhile: Meanwhile | None = None,
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
-        self.weighing, self.meanwhile = weighing, meanwhile
+        self.weighing = weighing
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
         # Sums of columns of each warp, where the product is weighed, lie behind everything else.
         self.weigh_offset = ceil_div(self.memory.smem_bytes, 16) * 16
         weighed = self.weigh_offset + weighing.smem_bytes if weighing else 0
         self.smem_bytes = max(self.memory.smem_bytes, weighed)
-        self.meanwhile_offset = ceil_div(self.smem_bytes, 16) * 16
-        if meanwhile:
-            self.smem_bytes = self.meanwhile_offset + meanwhile.smem_bytes
-        self.fits = shared_memory_fits(self.smem_bytes, config.blocks_per_unit, target)
-        self.registers = config.registers
-        if meanwhile:
-            self.registers = register_budget(config.consumers, config.blocks_per_unit, REGISTERS)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         self.n_tiles = ceil_div(workload.k, config.block_n)
@@ -106,7 +95,7 @@ class PipelinePlan(EpiloguePlan):
         self.starting_warps = 3 if config.weights_stay else 2
         self.started_threads = 32 * self.starting_warps + 128 * config.consumers
 
-        self.reallocates = meanwhile is not None or reallocates(workload, config)
+        self.reallocates = reallocates(workload, config)
 
         self.send_partial = send_partial(config.slice_words)
         self.store_partial = store_partial(config.slice_words)

@@ -10,7 +10,6 @@ from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.cuda.device.residual.correction.by_bands import band_shape
 from autoq.templates.cuda.device.residual.correction.panel import Panel, panel_of
 from autoq.templates.cuda.device.residual.quantise.quantise_panels import panels_of
-from autoq.templates.cuda.device.residual.turned import PIECE
 from autoq.templates.cuda.device.residual.weighted_sums import WeightedSums
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
@@ -33,13 +32,11 @@ class ResidualKnobs:
     sum_rows: rows of a block of the pass over the product that finds what matters.
     rough_sums: whether a product whose consumers share tiles leaves weighed sums in single
         precision, from which most cuts follow, instead of a pass over it.
-    late_residuals: whether warps of such a product, or of one that is weighed anyway, quantise
-        residuals while others multiply, instead of those kernels that quantise values.
     panel_rows: rows of y that a block of the correction takes.
     bands: whether tensor cores multiply lists, those of 16 rows or columns together; panels then
         have 16 rows whatever `panel_rows` is.
-    sums_ahead: whether sums of the product come to the L2 before the tile, or the block, that needs
-        them.
+    pieces_ahead: whether what lists of rows gather from memory is brought to the L2 a tile before,
+        in whole lines.
     column_parts: blocks of the correction that share these rows.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
@@ -48,10 +45,9 @@ class ResidualKnobs:
     wide_panels: bool = field(default=False, kw_only=True)
     sum_rows: int = field(default=64, kw_only=True)
     rough_sums: bool = field(default=False, kw_only=True)
-    late_residuals: bool = field(default=False, kw_only=True)
     panel_rows: int = field(default=16, kw_only=True)
     bands: bool = field(default=False, kw_only=True)
-    sums_ahead: bool = field(default=False, kw_only=True)
+    pieces_ahead: bool = field(default=False, kw_only=True)
     column_parts: int = field(default=1, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
@@ -74,10 +70,9 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
         "wide_panels": (False, True) if panels else (False,),
         "sum_rows": (16, 32, 64, 128) if sparse and many else (16,),
         "rough_sums": (False, True) if sparse else (False,),
-        "late_residuals": (False, True) if sparse and panels and _whole(workload) else (False,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),
         "bands": (False, True) if banded else (False,),
-        "sums_ahead": (False, True) if sparse else (False,),
+        "pieces_ahead": (False, True) if sparse else (False,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
@@ -86,11 +81,6 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
 def _filled(workload: ResidualGemm) -> int:
     """Residuals of a row."""
     return blocks_for(workload.k, 16) * 16
-
-
-def _whole(workload: ResidualGemm) -> bool:
-    """Whether rows of both sides' residuals are whole units and pieces."""
-    return workload.k % 16 == 0 and workload.n % PIECE == 0
 
 
 def default_knobs(workload: ResidualGemm, target: Target) -> dict[str, Any]:

@@ -46,15 +46,13 @@ def inner_product(workload: ResidualGemm, nibbles: bool) -> Gemm:
 class ResidualPlan:
     """A workload, the knobs beside the product's, and where the product has its weights.
 
-    layout counts values, a byte each, whether the product takes bytes or nibbles; late: whether the
-    product's own kernel quantises residuals. Arrays begin with the side that they are of; those
-    called `turned` have k as rows.
+    layout counts values, a byte each, whether the product takes bytes or nibbles. Arrays begin with
+    the side that they are of; those called `turned` have k as rows.
     """
 
     workload: ResidualGemm
     knobs: ResidualKnobs
     layout: WeightLayout
-    late: bool = False
 
     @property
     def sparse(self) -> bool:
@@ -65,11 +63,6 @@ class ResidualPlan:
     def compensates(self) -> bool:
         """Whether there are residuals."""
         return self.workload.correction != "none"
-
-    @property
-    def residuals_with_values(self) -> bool:
-        """Whether residuals are quantised where the values are."""
-        return self.compensates and not self.late
 
     @property
     def most(self) -> int:
@@ -121,11 +114,6 @@ class ResidualPlan:
         """Where among the scales of b the bias begins, 0 if it is not there."""
         direct = self.workload.correction == "none" and self.workload.bias
         return self.layout.columns(self.workload.n) if direct else 0
-
-    def inverse(self, scale: TensorSpec) -> TensorSpec | None:
-        """What values are multiplied with, of the vectors of a scale, for who quantises late."""
-        name = scale.name.replace("scale", "inverse")
-        return TensorSpec(name, scale.shape, "float32") if self.late else None
 
     @property
     def a_magnitudes(self) -> TensorSpec:
@@ -187,8 +175,8 @@ class ResidualPlan:
 
     def _rows(self, rows: int, layout: WeightLayout | None, bias_at: int) -> RowsQuantised:
         return RowsQuantised(
-            rows, self.workload.k, self.k // 4, self.most, layout, self.residuals_with_values,
-            self.peaks, bias_at, self.knobs.lanes,
+            rows, self.workload.k, self.k // 4, self.most, layout, self.compensates, self.peaks,
+            bias_at, self.knobs.lanes,
         )  # fmt: skip
 
     @property
@@ -196,13 +184,7 @@ class ResidualPlan:
         """How b becomes integers where its rows lie together."""
         work = self.workload
         return ColumnsQuantised(
-            work.n,
-            work.k,
-            self.most,
-            self.layout,
-            self.residuals_with_values,
-            self.peaks,
-            self.bias_at,
+            work.n, work.k, self.most, self.layout, self.compensates, self.peaks, self.bias_at
         )
 
     @property
@@ -231,10 +213,10 @@ class ResidualPlan:
         if knobs.bands:
             return BandCorrection(
                 work.m, work.n, self.k, work.k, self.most, work.bias, knobs.column_parts,
-                last_first, knobs.sums_ahead,
+                knobs.pieces_ahead, last_first,
             )  # fmt: skip
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
             work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,
-            knobs.column_parts, last_first, knobs.sums_ahead,
+            knobs.column_parts, knobs.pieces_ahead, last_first,
         )  # fmt: skip

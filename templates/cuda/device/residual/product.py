@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.residual import constants as arrays
 from autoq.templates.cuda.device.residual.knobs import default_knobs, knob_values
 from autoq.templates.cuda.device.residual.plan import ResidualPlan, filled, inner_product
-from autoq.templates.cuda.device.residual.quantise.late_residuals import late_residuals
 from autoq.templates.cuda.device.residual.sides import INDEX_BITS
 from autoq.templates.cuda.device.residual.stages import residual_program
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
-from autoq.templates.cuda.wgmma.meanwhile import Meanwhile
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Program
@@ -37,10 +35,10 @@ class ResidualProduct:
     inner: the template of products, whose weights are written just before; config_type: its knobs
     and `ResidualKnobs`; layout_of: where its weights lie; values: of a product's knobs that are its
     own, or have fewer where weights are no constants, the one that is used untuned first;
-    preferred: knobs of a product that are used untuned where they are legal together.
-    weighed: the inner product that also leaves parts of weighed sums, None where it leaves none. Of
-    work to do beside it it does the first that it has room for.
-    rough: whether there is one whose sums are in single precision, or that does such work.
+    preferred: knobs that are used untuned where they are legal together, of those that a workload
+    has.
+    weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
+    rough: whether there is one whose sums are in single precision.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
     """
 
@@ -49,9 +47,7 @@ class ResidualProduct:
     layout_of: Callable[[Gemm, Any], WeightLayout]
     values: Callable[[Gemm], Mapping[str, tuple[Any, ...]]]
     preferred: Callable[[Gemm], Mapping[str, Any]]
-    weighed: Callable[[Gemm, Any, Target, Sequence[Meanwhile]], Program | None] = (
-        lambda product, config, target, beside: None
-    )
+    weighed: Callable[[Gemm, Any, Target], Program | None] = lambda product, config, target: None
     rough: bool = False
     four_bits: bool = False
 
@@ -74,8 +70,7 @@ class ResidualProduct:
         product = self._product(workload, target)
         inner = self.inner.space(product, target)
         knobs = {**inner.knobs, **self.values(product), **knob_values(workload, target)}
-        if not self.rough:
-            knobs |= {"rough_sums": (False,), "late_residuals": (False,)}
+        knobs["rough_sums"] = knobs["rough_sums"] if self.rough else (False,)
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
         return Space(self.config_type, ordered, inner.constraints, inner.derive)
 
@@ -90,7 +85,9 @@ class ResidualProduct:
         first = {name: values[0] for name, values in self.values(product).items()}
         config = self.config_type(**{**knobs, **first, **default_knobs(workload, target)})
         space = self.space(workload, target)
-        tried = (dataclasses.replace(config, **self.preferred(product)), config)
+        preferred = {name: value for name, value in self.preferred(product).items()
+                     if value in space.knobs[name]}  # fmt: skip
+        tried = (dataclasses.replace(config, **preferred), config)
         legal = next((one for one in tried if one in space), None)
         return legal or next(space.enumerate())
 
@@ -120,12 +117,8 @@ class ResidualProduct:
         work = inner_product(workload, config.nibbles)
         product, constants = self.inner.program(work, config, target), self.packed(workload, config)
         sparse = workload.correction == "sparse"
+        weighed = self.weighed(work, config, target) if sparse else None
         plan = self.plan(workload, config)
-        due = config.late_residuals and plan.holds_panel(target)
-        beside = late_residuals(workload) if due else ()
-        weighed = self.weighed(work, config, target, beside) if sparse else None
-        if weighed and any("a_residual" in stage.writes for stage in weighed.stages):
-            plan = dataclasses.replace(plan, late=True)
         return residual_program(plan, product, weighed, constants, target)
 
     def pack(

@@ -139,10 +139,9 @@ def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     written = [
         plan.rows("a_values"),
-        plan.rows("a_residual") if plan.residuals_with_values else None,
+        plan.rows("a_residual") if plan.compensates else None,
         plan.a_scale,
         *((plan.a_magnitudes, plan.a_peaks) if plan.sparse else (None, None)),
-        plan.inverse(plan.a_scale),
     ]
     kernel = plan.rows_of_a.kernel([work.a, None, *written], target)
     found.add(kernel, [work.a], written)
@@ -153,22 +152,18 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     bias = plan.bias if plan.bias_at else None
     magnitudes, peaks = (plan.b_magnitudes, plan.b_peaks) if plan.sparse else (None, None)
     panels = plan.panels_of_b(target)
-    turned = plan.sparse and panels is not None and not plan.late
+    turned = plan.sparse and panels is not None
     residual = plan.b_turned if turned else plan.weights("b_residual")
-    written = [plan.weights("b_values"), residual if plan.residuals_with_values else None,
-               plan.b_scale]  # fmt: skip
+    written = [plan.weights("b_values"), residual if plan.compensates else None, plan.b_scale]
     if work.b_order == "nk":
-        written += [magnitudes, peaks, None]
+        written += [magnitudes, peaks]
         kernel = plan.rows_of_b.kernel([work.b, bias, *written], target)
         found.add(kernel, [work.b, bias], written)
         return
     columns = plan.columns_of_b
     if panels:
         found.workspaces[TAKEN.name] = Workspace(TAKEN, Initially.STAYS_ZERO)
-        reads, written = (
-            [work.b, bias, TAKEN],
-            [*written, magnitudes, peaks, plan.inverse(plan.b_scale)],
-        )
+        reads, written = [work.b, bias, TAKEN], [*written, magnitudes, peaks]
         kernel = panels_kernel(columns, panels, turned, [*reads, *written], target)
         found.add(kernel, reads, [*written, TAKEN])
         return
@@ -240,7 +235,7 @@ def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     # A pass over the product ends with its first rows.
     passed = any(stage.writes[0] == plan.weighted_sums.found.arrays[0].name
                  for stage in found.stages)  # fmt: skip
-    correction = plan.correction(target, plan.knobs.bands and not passed)
+    correction = plan.correction(target, not passed)
     of_a = plan.rows("a_residual") if plan.holds_panel(target) else plan.a_turned
     reads += [plan.b_turned, of_a, *plan.sides.lists, WHOLE]
     found.add(correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

@@ -10,9 +10,6 @@ from tvm.script import tirx as T
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.element import element
 
-BESIDE = (*(f"read_{i}_ptr" for i in range(4)), "written_0_ptr", "written_1_ptr")
-"""The parameters of what is done meanwhile."""
-
 
 def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
     """What `T.decl_buffer` takes for the part of an array that a copy has."""
@@ -48,7 +45,6 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "n_weight_ptr": plan.weighing is not None,
         "m_parts_ptr": plan.weighing is not None,
         "n_parts_ptr": plan.weighing is not None,
-        **dict.fromkeys(BESIDE, plan.meanwhile is not None),
         "second_ptr": plan.copies > 1,
         "third_ptr": plan.copies > 2,
     }

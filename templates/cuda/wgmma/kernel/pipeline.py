@@ -22,7 +22,6 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.wgmma import meanwhile
 from autoq.templates.cuda.wgmma.kernel.copies import absent, output_of_copy, own
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
@@ -60,14 +59,16 @@ def build_pipeline(
     the scalars.
     A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
     plan's workspaces come before y. Where the product is weighed, scales of rows and columns come
-    before these, and what `Weighing.parts` says behind y; arrays of a `Meanwhile` are behind both.
+    before these, and what `Weighing.parts` says behind y.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
     """
     workload, config, layout, load = plan.workload, plan.config, plan.layout, plan.load
-    epilogue, copies, registers = workload.epilogue, plan.copies, plan.registers
-    x_arguments, spaces = load.map_arguments(), plan.workspaces
+    epilogue, copies = workload.epilogue, plan.copies
+    registers = config.registers
+    x_arguments = load.map_arguments()
+    spaces = plan.workspaces
 
     @T.jit
     def main(
@@ -75,12 +76,9 @@ def build_pipeline(
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
-        read_0_ptr: T.Optional(T.handle), read_1_ptr: T.Optional(T.handle),
-        read_2_ptr: T.Optional(T.handle), read_3_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
         m_parts_ptr: T.Optional(T.handle), n_parts_ptr: T.Optional(T.handle),
-        written_0_ptr: T.Optional(T.handle), written_1_ptr: T.Optional(T.handle),
     ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
         words_of_weights = T.meta_var((copies * plan.padded_n * layout.total,))
@@ -119,9 +117,6 @@ def build_pipeline(
             parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "uint32", align=16)
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
-        of_others = T.meta_var((read_0_ptr, read_1_ptr, read_2_ptr, read_3_ptr,
-                                written_0_ptr, written_1_ptr))  # fmt: skip
-        beside = T.meta_var(meanwhile.matched(plan.meanwhile, of_others))
         residual = T.decl_buffer(
             (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
             data=residual_nhwc.data,
@@ -130,8 +125,14 @@ def build_pipeline(
         T.call_packed(load.encode, x_map, workload.in_dtype, load.rank, x.data, *x_arguments)
         if plan.residual_ahead:
             residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
-            T.call_packed(ENCODE_TILED, residual_map, epilogue.residual_dtype, 2, residual.data,
-                          *plan.residual_map())  # fmt: skip
+            T.call_packed(
+                ENCODE_TILED,
+                residual_map,
+                epilogue.residual_dtype,
+                2,
+                residual.data,
+                *plan.residual_map(),
+            )
         else:
             residual_map = T.meta_var(x_map)
 
@@ -192,10 +193,6 @@ def build_pipeline(
                     ring.wait_until_left(head)
             if (warp == 1) & (T.cuda.elect_sync() != 0):
                 load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
-            if plan.meanwhile is not None:  # noqa: SIM102
-                if warp > 0:
-                    wait_for_predecessors()
-                    meanwhile.work_meanwhile(plan, weighed, beside, smem, warp - 1, block, rank)
             if config.weights_stay:  # noqa: SIM102
                 if (warp == 2) & (T.cuda.elect_sync() != 0):
                     load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)

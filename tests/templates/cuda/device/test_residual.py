@@ -53,8 +53,7 @@ CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", replace(SQUARE, n=1100), 0.8, 0.0513, {"bands": True, "share": 1 / 4}),
     ("mma_sync", replace(SQUARE, k=67, b_order="nk", bias=True), 0.8, 0.048,
      {"bands": True, "share": 1 / 4, "column_parts": 2}),
-    ("few units", replace(SQUARE, n=1100, bias=True), 0.8, 1.0,
-     {"bands": True, "share": 1 / 4, "sums_ahead": True}),
+    ("few units", replace(SQUARE, n=1100, bias=True), 0.8, 1.0, {"bands": True, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(37, 30, 150, 4, constant_b=True, bias=True), 0.8, 1.0,
      {"share": 1 / 256}),
     ("mma_sync", ResidualGemm(37, 70, 150, 4, "full", "nk"), 0.0, 0.0, {}),
@@ -71,7 +70,7 @@ def test_every_way_is_right(
 
 
 TOGETHER = {"block_n": 64, "m_blocks": 1, "team": SplitTeam(2, True), "rough_sums": True,
-            "late_residuals": True, "bands": True, "share": 1 / 4}  # fmt: skip
+            "bands": True, "share": 1 / 4}  # fmt: skip
 
 
 @needs_nvcc
@@ -79,19 +78,7 @@ TOGETHER = {"block_n": 64, "m_blocks": 1, "team": SplitTeam(2, True), "rough_sum
 def test_cuts_of_rough_sums_are_exact(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors whose sums leave a choice are weighed again: with a large error most of them."""
     monkeypatch.setattr(cut_vectors, "ROUGH", error)
-    _assert_right("wgmma", replace(SQUARE, n=320, k=80), 0.8, 0.1, TOGETHER)
-
-
-def test_residuals_are_late_where_products_are_weighed_and_rows_are_whole() -> None:
-    template, workload = residual_gemm_wgmma.TEMPLATE, ResidualGemm(4096, 4096, 1024)
-    shared = {"team": SplitTeam(2, True), "m_blocks": 1}
-    for knobs, stage in (({}, 2), (shared, 1), (shared | {"rough_sums": True}, 2)):
-        config = replace(template.default(workload, HOPPER), late_residuals=True, **knobs)
-        stages = template.program(workload, config, HOPPER).stages
-        assert [n for n, one in enumerate(stages) if "a_residual" in one.writes] == [stage], knobs
-    for other in ({"b_order": "nk"}, {"n": 4090}, {"k": 1020}, {"correction": "full"}):
-        space = template.space(replace(workload, **other), HOPPER)
-        assert space.knobs["late_residuals"] == (False,), other
+    _assert_right("wgmma", replace(SQUARE, n=300), 0.8, 0.1, TOGETHER)
 
 
 def _assert_right(

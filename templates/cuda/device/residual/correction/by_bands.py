@@ -40,7 +40,6 @@ _LONGEST = 1 << 15
 # Every other wave of blocks begins with the last columns, of which the L2 still holds residuals.
 _SOURCE = r"""
 static_assert(COLUMNS % PIECE == 0, "residuals of b of a tile are whole pieces");
-constexpr int TILE_BYTES = K * COLUMNS;  // of residuals of b
 // Of the four bands of a tile, which the first four lanes have: the first step and how many.
 __device__ __forceinline__ int2 read_heads(const int* bands, bool listed, int piece, int lane) {
   const int band = piece * (COLUMNS / BAND) + lane;
@@ -66,12 +65,6 @@ __device__ __forceinline__ void add_band(
     #pragma unroll 2
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
   }
-}
-// The first column of the first tile of a block's warp.
-__device__ __forceinline__ int first_of(int block, int warp) {
-  const int begin = block / PANELS * WIDTH, columns = min(N, begin + WIDTH) - begin;
-  const bool back = block / AHEAD % 2;
-  return begin + (back ? (columns + COLUMNS - 1) / COLUMNS - 1 - warp : warp) * COLUMNS;
 }
 // Whole products, where a side takes part by one.
 __device__ __forceinline__ void add_products(
@@ -145,12 +138,6 @@ __device__ __forceinline__ void correct(
   for (int tile = warp; tile < tiles; tile += WARPS) {
     const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
     int4 p[4][2];
-    if constexpr (SUMS_AHEAD) {
-      if (tile + WARPS < tiles)
-        prefetch_sums(sums, top, piece_of(tile + WARPS) * COLUMNS, lane);
-      else if (block + AHEAD < BLOCKS)  // where a block begins memory would have nothing to do
-        prefetch_sums(sums, panel_of(block + AHEAD) * ROWS, first_of(block + AHEAD, warp), lane);
-    }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       #pragma unroll
@@ -163,6 +150,9 @@ __device__ __forceinline__ void correct(
     const int to_come = (tiles - 1 - tile) / WARPS;
     if (listed_b && block + AHEAD < BLOCKS && (to_come == 1 || (to_come == 0 && tile == warp)))
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
+    if (PIECES_AHEAD && listed_a && to_come > 0)
+      prefetch_tile(static_cast<const unsigned char*>(residual_b),
+                    piece_of(tile + WARPS) * COLUMNS, block % AHEAD, lane);
     int added[4][2][4] = {};
     int step = 0;
     const auto add_chunk = [&] {
@@ -220,9 +210,9 @@ class BandCorrection:
     """How y [m, n] is put together of lists of bands.
 
     k: values of a row of residuals of a, filled up; length: without that; most: the largest
-    integer; bias: whether it has one; parts: blocks side by side that have the same rows;
-    last_first: whether the last panels come first; sums_ahead: whether sums of the product come to
-    the L2 a tile before.
+    integer; bias: whether it has one; parts: blocks side by side that have the same rows; pieces:
+    whether what a's entries gather is brought to the L2 before they do; last_first: whether the
+    last panels come first.
     """
 
     m: int
@@ -232,8 +222,8 @@ class BandCorrection:
     most: int
     bias: bool
     parts: int
+    pieces: bool
     last_first: bool
-    sums_ahead: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None; a's residuals in rows."""
@@ -248,10 +238,10 @@ class BandCorrection:
             "WORDS_OF_ROW": self.k // 4, **turned_sizes(self.length), "ROWS": BAND, "WARPS": warps,
             "PANEL_BYTES": BAND * self.k, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % COLUMNS == 0, "BLOCKS": panels * parts,
-            "AHEAD": target.units * together, "LAST_FIRST": self.last_first,
-            "SUMS_AHEAD": self.sums_ahead,
+            "AHEAD": target.units * together, "PIECES_AHEAD": self.pieces,
+            "LAST_FIRST": self.last_first,
         }  # fmt: skip
-        source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + HOLD_PANEL + BAND_STEPS + _SOURCE
+        source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + BAND_STEPS + HOLD_PANEL + _SOURCE
         functions = DeviceNamespace("correct_bands", source, {}, sizes)
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

@@ -29,7 +29,7 @@ _SOURCE = (
     + ADD_LISTS
     + HOLD_PANEL
     + r"""
-constexpr int ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
+constexpr int ACROSS = COLUMNS / 4, AT_ONCE = 32 / ACROSS;
 constexpr int READS = ROWS / AT_ONCE;
 __device__ __forceinline__ void read_lists(
     const int* lists, bool listed, int column, int2 (&found)[STEPS]) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void add_products(
   #pragma unroll 1
   for (int i = 0; i < READS; ++i) {
     const size_t at = (size_t)i * AT_ONCE * N;
-    int4* own = reinterpret_cast<int4*>(sums + i * AT_ONCE * COLS);
+    int4* own = reinterpret_cast<int4*>(sums + i * AT_ONCE * COLUMNS);
     int added[4] = {};
     if (row + i * AT_ONCE < M) {
       if (by_a) add_product(by_a + at, added, column);
@@ -69,7 +69,7 @@ __device__ __forceinline__ void correct(
   const unsigned char* others = static_cast<const unsigned char*>(residual_b);
   const uint4* of_a = static_cast<const uint4*>(entries_of_a);
   const uint4* of_b = static_cast<const uint4*>(entries_of_b);
-  int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLS);
+  int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLUMNS);
   int2 rows_listed[TURNS];
   #pragma unroll
   for (int t = 0; t < TURNS; ++t) {
@@ -87,18 +87,14 @@ __device__ __forceinline__ void correct(
     residuals = shared;
   }
   int2 listed[STEPS];
-  read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLS + lane, listed);
-  for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
+  read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLUMNS + lane, listed);
+  for (int left = part * WIDTH + warp * COLUMNS; left < end; left += WARPS * COLUMNS) {
     {
-      const int row = top + lane / (COLS / 32), column = left + lane % (COLS / 32) * 32;
+      const int row = top + lane / (COLUMNS / 32), column = left + lane % (COLUMNS / 32) * 32;
       if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
-      if constexpr (SUMS_AHEAD) {  // where a block begins memory would have nothing to do
-        const int next = block + AHEAD, below = panel_of(next) * ROWS + lane / (COLS / 32);
-        const int beside = next / PANELS * WIDTH + warp * COLS + lane % (COLS / 32) * 32;
-        if (left + WARPS * COLS >= end && next < BLOCKS && below < M && beside < N)
-          prefetch(sums + (size_t)below * N + beside);
-      }
     }
+    if (PIECES_AHEAD && listed_a && left + WARPS * COLUMNS < end)
+      prefetch_tile(others, left + WARPS * COLUMNS, block % AHEAD, lane);
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
     Four<4> found[TURNS];
@@ -121,7 +117,7 @@ __device__ __forceinline__ void correct(
     if (!listed_a || !listed_b)
       add_products(listed_a ? nullptr : by_a + at, listed_b ? nullptr : by_b + at, own_sums,
                    first_row, column, listed_a || listed_b);
-    read_lists(columns_of_b, listed_b, left + WARPS * COLS + lane, listed);  // of the next tile
+    read_lists(columns_of_b, listed_b, left + WARPS * COLUMNS + lane, listed);  // of the next tile
     float scale[4], more[4] = {};
     read_columns(columns, column, scale);
     if constexpr (BIAS) read_columns(bias, column, more);
@@ -139,7 +135,7 @@ __device__ __forceinline__ void correct(
       for (int i = 0; i < READ; ++i) {
         const int below = (start + i) * AT_ONCE;
         const float row_scale = __shfl_sync(0xffffffffu, row_scales, below + lane / ACROSS);
-        const int4 q = *reinterpret_cast<const int4*>(own_sums + below * COLS);
+        const int4 q = *reinterpret_cast<const int4*>(own_sums + below * COLUMNS);
         const int added[4] = {q.x, q.y, q.z, q.w};
         if (EVEN || first_row + below < M)
           write_row(y + at + (size_t)below * N, p[i], added, row_scale, scale, more, column);
@@ -158,9 +154,9 @@ class Correction:
 
     k: values of a row, of residuals; most: the largest integer; bias: whether it has one; words: of
     four values of a row of a's residuals; pitch_a: bytes of a row of these where they have k as
-    rows; panel: what a block takes; parts: blocks side by side that have the same rows; last_first:
-    whether the last panels come first; sums_ahead: whether sums of the product that a block begins
-    with come to the L2 while the one before it ends.
+    rows; panel: what a block takes; parts: blocks side by side that have the same rows; pieces:
+    whether what a's entries gather is brought to the L2 before they do; last_first: whether the
+    last panels come first.
     """
 
     m: int
@@ -172,8 +168,8 @@ class Correction:
     pitch_a: int
     panel: Panel
     parts: int
+    pieces: bool
     last_first: bool
-    sums_ahead: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
         """Parameters in the order of `correct`, those that are not None.
@@ -186,11 +182,11 @@ class Correction:
         sizes = {
             "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, **turned_sizes(self.k),
-            "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
+            "ROWS": panel.rows, "COLUMNS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together, "LAST_FIRST": self.last_first,
-            "SUMS_AHEAD": self.sums_ahead,
+            "PIECES_AHEAD": self.pieces,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 

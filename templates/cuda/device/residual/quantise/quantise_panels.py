@@ -119,8 +119,7 @@ __device__ __forceinline__ int next_of(int* taken) {
 }
 __device__ __forceinline__ void quantise_panels(
     const float* x, const float* bias, int* taken, void* values, void* residuals_of, float* scales,
-    int* magnitudes, unsigned char* peaks, float* inverses, unsigned char* shared, int block,
-    int thread) {
+    int* magnitudes, unsigned char* peaks, unsigned char* shared, int block, int thread) {
   const int rank = block % BLOCKS;
   const Place at = {rank, (rank * GROUPS + thread / ACROSS) * 16, thread % ACROSS * 4, thread};
   const Shared s = shared_of(shared);
@@ -163,7 +162,6 @@ __device__ __forceinline__ void quantise_panels(
       s.steps[thread] = steps.scale, s.steps[PANEL + thread] = steps.inverse;
       if (rank == 0 && panel + thread < COLUMNS) {
         scales[panel + thread] = steps.scale;
-        if constexpr (INVERSES) inverses[panel + thread] = steps.inverse;
         if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
       }
     }
@@ -231,7 +229,7 @@ def panels_kernel(
     columns: ColumnsQuantised, panels: Panels, turned: bool,
     parameters: Sequence[TensorSpec | None], target: Target,
 ) -> PrimFunc:  # fmt: skip
-    """Parameters x, bias, those taken, values, residual, scale, sums, peaks, inverses, if not None.
+    """Parameters x, bias, those taken, values, residual, scale, sums, peaks: those not None.
 
     turned: residuals have k as rows, as `TURNED_AT` says, instead of lying as the values do.
     """
@@ -241,7 +239,6 @@ def panels_kernel(
         **columns.sizes(), "PANEL": panels.columns, "THREADS": threads,
         "BLOCKS": panels.blocks, "PANELS": panels.count,
         "CLUSTERS": panels.clusters, "ROUNDS": panels.rounds, "ASKS": asks, "TURNED": turned,
-        "INVERSES": parameters[-1] is not None,
         **turned_sizes(columns.length),
     }  # fmt: skip
     source = PACKED_AT + TURNED_AT + TURN_WORDS + QUANTISATION + HELD_PANELS + _SOURCE

@@ -48,7 +48,6 @@ struct Arrays {
   float* scales;
   int* magnitudes;
   unsigned char* peaks;
-  float* inverses;
   const float* bias;
   float* shared;
 };
@@ -104,16 +103,15 @@ __device__ __forceinline__ void quantise_row(const Arrays& to, int own, int thre
   const int total = SUMS ? over_lanes((int)sum, (int*)to.shared + THREADS / 32, thread) : 0;
   if (lane == 0 && own < ROWS) {
     to.scales[row] = steps.scale;
-    if constexpr (INVERSES) to.inverses[row] = steps.inverse;
     if constexpr (SUMS) to.magnitudes[row] = total;
     if constexpr (BIAS_AT > 0) to.scales[BIAS_AT + row] = __ldg(to.bias + row);
   }
 }
 __device__ __forceinline__ void quantise_rows(
     const float* x, void* values, void* residual, float* scales, int* magnitudes, void* peaks,
-    float* inverses, const float* bias, float* shared, int block, int thread) {
+    const float* bias, float* shared, int block, int thread) {
   const Arrays to = {x, static_cast<unsigned*>(values), static_cast<unsigned*>(residual), scales,
-                     magnitudes, static_cast<unsigned char*>(peaks), inverses, bias, shared};
+                     magnitudes, static_cast<unsigned char*>(peaks), bias, shared};
   quantise_row(to, block * (THREADS / LANES) + thread / LANES, thread);
 }
 """
@@ -141,7 +139,7 @@ class RowsQuantised:
     lanes: int
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
-        """Parameters x, bias, values, residual, scale, sums, peaks, inverses, if not None."""
+        """Parameters x, bias, values, residual, scale, sums, peaks: those that are not None."""
         threads = max(self.lanes, _THREADS)
         layout = self.layout or WeightLayout(16, 16, 1, 0, False)
         sizes = {
@@ -149,7 +147,7 @@ class RowsQuantised:
             "WORDS": self.words, "LANES": self.lanes, "THREADS": threads,
             "HELD": blocks_for(self.words, self.lanes) <= _HELD, "SUMS": self.peaks > 0,
             "PEAKS": self.peaks, "PACKED": self.layout is not None, "RESIDUAL": self.residual,
-            "BIAS_AT": self.bias_at, "INVERSES": parameters[-1] is not None,
+            "BIAS_AT": self.bias_at,
         }  # fmt: skip
         functions = DeviceNamespace("quantise_rows", PACKED_AT + QUANTISATION + _SOURCE, {}, sizes)
 
