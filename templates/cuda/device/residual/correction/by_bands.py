@@ -21,6 +21,7 @@ from autoq.templates.cuda.device.residual.bands import BAND
 from autoq.templates.cuda.device.residual.correction.band_steps import (
     BAND_STEPS,
     COLUMNS,
+    OWN_BYTES,
     WARP_BYTES,
 )
 from autoq.templates.cuda.device.residual.correction.hold_panel import HOLD_PANEL
@@ -94,6 +95,8 @@ __device__ __forceinline__ void correct(
   if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + panel_of(block));
   const unsigned char* const steps =
       static_cast<const unsigned char*>(entries_of_a) + (size_t)own.x * STEP_BYTES;
+  unsigned char* const held = shared + PANEL_BYTES + WARPS * WARP_BYTES;
+  const OwnBand band = {held, steps};
   const unsigned char* const mine = shared + PANEL_BYTES + warp * WARP_BYTES;
   const unsigned panel = shared_address(shared), chunks = shared_address(mine);
   const unsigned long long gathered =
@@ -108,7 +111,7 @@ __device__ __forceinline__ void correct(
     if (asked < tiles && own.y > 0) {
       ask_for_rows(chunks + asked_turn * CHUNK,
                    gathered + (unsigned long long)piece_of(asked) * TILE_BYTES,
-                   steps + asked_step * STEP_BYTES, lane);
+                   band, asked_step, lane);
       asked_turn ^= 1;
       if (++asked_step == own.y) asked_step = 0, asked += WARPS;
     }
@@ -129,11 +132,13 @@ __device__ __forceinline__ void correct(
   const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
                                row + 1 < M ? __ldg(rows + row + 1) : 0.f};
   // What depends on what was read before is asked for behind the panel, which depends on nothing.
+  if (thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES))
+    reinterpret_cast<uint4*>(held)[thread] = __ldg(reinterpret_cast<const uint4*>(steps) + thread);
   if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
   ask_for_band(heads, 0);
-  ask();
-  ask();
   __syncthreads();
+  ask();
+  ask();
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
     const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
@@ -156,7 +161,7 @@ __device__ __forceinline__ void correct(
     int added[4][2][4] = {};
     int step = 0;
     const auto add_chunk = [&] {
-      add_rows(added, chunks + taken_turn * CHUNK, steps + step * STEP_BYTES, lane);
+      add_rows(added, chunks + taken_turn * CHUNK, band, step, lane);
       taken_turn ^= 1, ++step;
     };
     // A round leaves two groups behind those that it waits for: what the band, and what the chunk
@@ -256,7 +261,7 @@ class BandCorrection:
 
 
 def _smem_bytes(k: int, warps: int) -> int:
-    return BAND * k + warps * WARP_BYTES
+    return BAND * k + warps * WARP_BYTES + OWN_BYTES
 
 
 def band_shape(k: int, target: Target) -> tuple[int, int] | None:
