@@ -86,6 +86,9 @@ __device__ __forceinline__ void correct(
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
   }
+  uint4 first_of_rows[TURNS];
+  #pragma unroll
+  for (int t = 0; t < TURNS; ++t) first_of_rows[t] = read_four(of_a, rows_listed[t], 0);
   int2 listed[STEPS];
   read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLUMNS + lane, listed);
   for (int left = part * WIDTH + warp * COLUMNS; left < end; left += WARPS * COLUMNS) {
@@ -100,7 +103,7 @@ __device__ __forceinline__ void correct(
     Four<4> found[TURNS];
     #pragma unroll
     for (int t = 0; t < TURNS; ++t)
-      found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
+      found[t] = gather<4, false>(own, PIECE, first_of_rows[t]);
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
