@@ -35,8 +35,7 @@ class ResidualKnobs:
     panel_rows: rows of y that a block of the correction takes.
     bands: whether tensor cores multiply lists, those of 16 rows or columns together; panels then
         have 16 rows whatever `panel_rows` is.
-    pieces_ahead: whether what lists of rows gather from memory is brought to the L2 a tile before,
-        in whole lines.
+    pieces_ahead: whether what bands gather from memory is brought to the L2 before, in whole lines.
     column_parts: blocks of the correction that share these rows.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
@@ -72,7 +71,7 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
         "rough_sums": (False, True) if sparse else (False,),
         "panel_rows": _PANEL_ROWS if sparse else (16,),
         "bands": (False, True) if banded else (False,),
-        "pieces_ahead": (False, True) if sparse else (False,),
+        "pieces_ahead": (False, True) if banded else (False,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }

@@ -218,5 +218,5 @@ class ResidualPlan:
         panel = panel_of(knobs.panel_rows, self.k, target)
         return Correction(
             work.m, work.n, work.k, self.most, work.bias, self.k // 4, self.pitch, panel,
-            knobs.column_parts, knobs.pieces_ahead, last_first,
+            knobs.column_parts, last_first,
         )  # fmt: skip

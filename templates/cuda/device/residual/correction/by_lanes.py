@@ -86,9 +86,6 @@ __device__ __forceinline__ void correct(
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     residuals = shared;
   }
-  uint4 first_of_rows[TURNS];
-  #pragma unroll
-  for (int t = 0; t < TURNS; ++t) first_of_rows[t] = read_four(of_a, rows_listed[t], 0);
   int2 listed[STEPS];
   read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLUMNS + lane, listed);
   for (int left = part * WIDTH + warp * COLUMNS; left < end; left += WARPS * COLUMNS) {
@@ -96,14 +93,12 @@ __device__ __forceinline__ void correct(
       const int row = top + lane / (COLUMNS / 32), column = left + lane % (COLUMNS / 32) * 32;
       if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
     }
-    if (PIECES_AHEAD && listed_a && left + WARPS * COLUMNS < end)
-      prefetch_tile(others, left + WARPS * COLUMNS, block % AHEAD, lane);
     uint4 first[STEPS];
     const unsigned char* own = others + turned_at(0, min(left + lane % LANES * 16, N - 1) & ~15);
     Four<4> found[TURNS];
     #pragma unroll
     for (int t = 0; t < TURNS; ++t)
-      found[t] = gather<4, false>(own, PIECE, first_of_rows[t]);
+      found[t] = gather<4, false>(own, PIECE, read_four(of_a, rows_listed[t], 0));
     if (listed_b) {
       #pragma unroll
       for (int s = 0; s < STEPS; ++s) first[s] = read_four(of_b, listed[s], 0);
@@ -157,9 +152,8 @@ class Correction:
 
     k: values of a row, of residuals; most: the largest integer; bias: whether it has one; words: of
     four values of a row of a's residuals; pitch_a: bytes of a row of these where they have k as
-    rows; panel: what a block takes; parts: blocks side by side that have the same rows; pieces:
-    whether what a's entries gather is brought to the L2 before they do; last_first: whether the
-    last panels come first.
+    rows; panel: what a block takes; parts: blocks side by side that have the same rows; last_first:
+    whether the last panels come first.
     """
 
     m: int
@@ -171,7 +165,6 @@ class Correction:
     pitch_a: int
     panel: Panel
     parts: int
-    pieces: bool
     last_first: bool
 
     def kernel(self, parameters: Sequence[TensorSpec | None], target: Target) -> PrimFunc:
@@ -189,7 +182,6 @@ class Correction:
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together, "LAST_FIRST": self.last_first,
-            "PIECES_AHEAD": self.pieces,
         }  # fmt: skip
         functions = DeviceNamespace("correct", _SOURCE, {}, sizes)
 
