@@ -91,7 +91,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "teams": (1, 2, 3),
         "tiles": (1, 2, 4),
         "rows": (32, 64, 128),
-        "stages": (2, 3, 4, 5, 6, 8, 12),
+        "stages": (2, 3, 4, 5, 6, 7, 8, 12),
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
@@ -100,6 +100,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "streamed": (False, True),
         "turns_back": (False, True),
         "shared": (False, True),
+        "stores": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -143,6 +144,10 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """A block that turns back takes one tile after another."""
         return config.persistent or not config.turns_back
 
+    def stores_go_on(config: LongConfig) -> bool:
+        """Outputs that leave behind their tile are put together, and another tile follows."""
+        return not config.stores or (config.persistent and tiling_of(config).stages_outputs)
+
     def clusters_turn_whole_stages(config: LongConfig) -> bool:
         """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
 
@@ -159,6 +164,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         panels_have_columns,
         clusters_share_vectors,
         clusters_share_rows,
+        stores_go_on,
         warps_copy_together,
         nibbles_have_pairs,
         clusters_turn_whole_stages,
@@ -196,6 +202,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
         "TURNS_BACK": config.turns_back, "SHARED": config.shared,
+        "STORES": config.stores,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

@@ -60,6 +60,8 @@ class LongConfig:
         what the blocks have read last of b is then read first again.
     shared: whether the blocks of a cluster are of vector rows of their own instead, and rows of b
         that several of them have come by one bulk copy to all of these.
+    stores: whether y leaves by bulk copies from where outputs are put together, of all rows of a
+        tile, which go on while the next tile is multiplied.
     """
 
     teams: int
@@ -74,6 +76,7 @@ class LongConfig:
     streamed: bool = False
     turns_back: bool = False
     shared: bool = False
+    stores: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,10 +157,15 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes."""
+        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes.
+
+        All rows where these leave while the next tile is multiplied.
+        """
         size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
-        rows = min(DEPTH // size, self.workload.vector)
-        return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
+        rows = 2 * min(DEPTH // size, self.workload.vector)
+        if self.config.stores:
+            rows = self.workload.vector
+        return rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
 
     @property
     def stages_outputs(self) -> bool:
@@ -185,12 +193,12 @@ class LongTiling:
 
     @property
     def staging_start(self) -> int:
-        """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
+        """Where that begins: behind the barriers and terms of two tiles each, or with the ring."""
         return self._behind_terms if self.config.persistent else 0
 
     @property
     def _behind_terms(self) -> int:
-        terms = self.term_bytes * (2 if self.config.persistent else 1)
+        terms = self.term_bytes * (2 * self.config.teams if self.config.persistent else 1)
         return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
 
     @property

@@ -16,7 +16,7 @@ __device__ __forceinline__ void multiply_columns(
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  terms.fetch(from, order * VECTOR, 32 * warp + number);
+  terms.fetch(from, order * VECTOR, (32 * warp + number) % MEETING);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
@@ -32,7 +32,9 @@ __device__ __forceinline__ void multiply_columns(
   unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  wait_for_stores();
+  asm volatile("bar.sync %0, %1;"
+               :: "r"(PERSISTENT ? 2 + warp / 4 : 1), "n"(MEETING) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
         sums, own, from, y, terms, staging, first_row, column, lane, warp);
@@ -92,6 +94,7 @@ __device__ __forceinline__ void multiply_sparse(
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
     Position at = {0, 0};
     unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
+    terms += PERSISTENT * (warp / 4 * 2 * TERM_BYTES);
     // Terms of two tiles: warps may still read those of one when others are at the next.
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
@@ -105,6 +108,7 @@ __device__ __forceinline__ void multiply_sparse(
       unsigned char* last = terms;
       terms = next_terms, next_terms = last;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
+    wait_for_stores();
   }
 }
 """
