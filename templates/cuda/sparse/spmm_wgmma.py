@@ -149,12 +149,12 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return not config.stores or (config.persistent and tiling_of(config).stages_outputs)
 
     def clusters_turn_whole_stages(config: LongConfig) -> bool:
-        """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
+        """Blocks that share values turn fragments of a stage together, if it has more than one's.
 
         ptxas serialises the products of others: "non wgmma instructions defining input registers".
         """
         single = config.tiles == 1 and config.rows == 32
-        return config.cluster == 1 or config.whole_stages or single
+        return config.cluster == 1 or config.shared or config.whole_stages or single
 
     constraints = (
         blocks_take_tiles,
