@@ -217,7 +217,7 @@ class LongTiling:
         rows, workload = self.config.rows, self.workload
         of_longest = workload.vector_rows * -(-workload.longest // rows)
         vectors = workload.structure.blocks
-        if self.config.shared:  # others of a cluster are no longer than the longest of the one before
+        if self.config.shared:  # others are no longer than the longest of the cluster before
             vectors += (self.config.cluster - 1) * workload.longest
         filled = workload.vector_rows + vectors // rows
         return max(1, min(of_longest, filled))
@@ -278,6 +278,10 @@ class LongTiling:
     def neighbours(self) -> int:
         """Columns of a lane that are neighbours in y: of floats two are eight apart."""
         return 1 if self.workload.floating else self.finished_columns // 8
+
+    @property
+    def digit_bits(self) -> int:
+        return 8
 
     @property
     def left_digits(self) -> int:

@@ -7,8 +7,8 @@ under way at once, the latter needs few registers.
 from __future__ import annotations
 
 FINISH_ROWS = r"""
-// Threads that meet where a tile ends: those of a warpgroup, or all, where one tile is staged in the
-// ring that others read.
+// Threads that meet where a tile ends: those of a warpgroup, or all, where one tile is staged in
+// the ring that others read.
 constexpr int MEETING = PERSISTENT ? 128 : 32 * CONSUMERS;
 
 // What the epilogue takes for the rows of a vector row, in shared memory: read from the L2 where a

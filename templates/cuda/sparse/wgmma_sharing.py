@@ -17,8 +17,8 @@ def shared_rows(
 ) -> np.ndarray:
     """Slots with shared rows of each of the clusters of vector rows, [clusters, blocks].
 
-    within, copied_for: [vectors], to fill: the slot of each vector, shared ones first, and for which
-    blocks of the cluster, a bit each, its own block copies the row, 0 where another one does.
+    within, copied_for: [vectors], to fill: the slot of each vector, shared ones first, and for
+    which blocks of the cluster, a bit each, its own copies the row, 0 where another one does.
     """
     common = np.zeros(len(clusters), np.int64)
     for number, rows in enumerate(clusters):

@@ -172,7 +172,8 @@ struct Values {
   Position at;
   int behind, step;
   __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
-    const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + (ALONE ? 0 : rank * SHARE);
+    const unsigned full = ring.full(at.stage);
+    const unsigned share = ring.stage(at.stage) + (ALONE ? 0 : rank * SHARE);
     if constexpr (!ALONE) wait_for(ring.empty_in_all(at.stage), at.phase);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
                  :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
@@ -185,8 +186,8 @@ struct Values {
 };
 
 // A warpgroup: rows of b by name, 16 bytes a thread, and values. A stage is announced by its copies
-// as they end, so that all stages may be under way. Rows of the first stages, of which others of the
-// cluster have some, come by bulk copies, each from one block for all that have it.
+// as they end, so that all stages may be under way. Rows of the first stages, of which others of
+// the cluster have some, come by bulk copies, each from one block for all that have it.
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
     int common, int rank, int thread) {
