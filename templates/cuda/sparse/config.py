@@ -23,7 +23,7 @@ _COPY_SMEM_BYTES = 224 << 10
 
 _OTHER_REGISTERS = 30
 _REGISTER_STEP = 8
-_NIBBLE_REGISTERS = 38
+_NIBBLE_REGISTERS = 44
 """Of nibbles beside sums and steps that are read ahead: two chunks' gathered words among them."""
 
 

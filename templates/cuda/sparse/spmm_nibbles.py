@@ -6,6 +6,8 @@ the gathers, and one product for 64 vectors. Values of the sparse side are digit
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from tvm.tirx import PrimFunc
 
@@ -71,9 +73,18 @@ def packed(workload: Spmm, config: PanelConfig) -> tuple[TensorSpec, ...]:
     return packed_all(NibbleTiling(workload, config))
 
 
-_PREFERRED = 7
+_PREFERRED, _BEHIND = 7, -5
+
+
+@functools.lru_cache(maxsize=256)
+def preference_for(workload: Spmm, target: Target) -> int:
+    """In front of `spmm_panel` where that should take longer: it may gather from the L2."""
+    other = spmm_panel.default(workload, target)
+    own = estimate(workload, default(workload, target), target)
+    return _PREFERRED if own < spmm_panel.estimate(workload, other, target) else _BEHIND
+
 
 TEMPLATE = Template(
     "spmm_nibbles", 1, matches, space, default, build, pack, packed, estimate=estimate,
-    preference=_PREFERRED,
+    preference=_PREFERRED, preference_for=preference_for,
 )  # fmt: skip

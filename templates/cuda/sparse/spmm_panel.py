@@ -117,7 +117,8 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         least = _LEAST_ROW_BYTES * tiling.digit_bits // 8
         if not config.staged:
             least = _SMALL_COLUMNS * tiling.right_digits
-        return least <= tiling.row_bytes <= _MOST_ROW_BYTES
+        anywhere = config.staged or tiling.digit_bits == 8
+        return anywhere and least <= tiling.row_bytes <= _MOST_ROW_BYTES
 
     def nibbles_are_whole(config: PanelConfig) -> bool:
         """Values of b of 4 bits that are gathered from the L2 come four together."""
