@@ -14,11 +14,16 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
+from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
+from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.sparse.functions import device_functions, rows_as_conv2d
 from autoq.templates.cuda.sparse.spmm_panel import panel_fits
 from autoq.templates.cuda.sparse.wgmma_config import (
+    BOX_ALIGNMENT,
+    BOX_BYTES,
     DEPTH,
     LONG_VECTORS,
     PADDING_BYTES,
@@ -99,7 +104,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "persistent": (False, True),
         "streamed": (False, True),
         "turns_back": (False, True),
-        "shared": (False, True),
         "stores": (False, True),
     }
 
@@ -119,13 +123,8 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return config.teams * config.tiles == 1 or tiling_of(config).columns <= workload.n
 
     def clusters_share_vectors(config: LongConfig) -> bool:
-        """All blocks of a cluster are of one vector row, or each of its own."""
-        return config.shared or tiling_of(config).panels % config.cluster == 0
-
-    def clusters_share_rows(config: LongConfig) -> bool:
-        """Rows of b are shared by blocks of whole clusters, in one direction."""
-        whole = config.cluster > 1 and workload.vector_rows % config.cluster == 0
-        return not config.shared or (whole and not config.turns_back)
+        """All blocks of a cluster are of one vector row."""
+        return tiling_of(config).panels % config.cluster == 0
 
     def warps_copy_together(config: LongConfig) -> bool:
         """All lanes of a warp have pieces of rows that threads copy."""
@@ -145,16 +144,16 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return config.persistent or not config.turns_back
 
     def stores_go_on(config: LongConfig) -> bool:
-        """Outputs that leave behind their tile are put together, and another tile follows."""
-        return not config.stores or (config.persistent and tiling_of(config).stages_outputs)
+        """Outputs that leave behind their tile are boxes of bytes, and another tile follows."""
+        return not config.stores or (config.persistent and tiling_of(config).stores_boxes)
 
     def clusters_turn_whole_stages(config: LongConfig) -> bool:
-        """Blocks that share values turn fragments of a stage together, if it has more than one's.
+        """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
 
         ptxas serialises the products of others: "non wgmma instructions defining input registers".
         """
         single = config.tiles == 1 and config.rows == 32
-        return config.cluster == 1 or config.shared or config.whole_stages or single
+        return config.cluster == 1 or config.whole_stages or single
 
     constraints = (
         blocks_take_tiles,
@@ -163,7 +162,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
-        clusters_share_rows,
         stores_go_on,
         warps_copy_together,
         nibbles_have_pairs,
@@ -201,24 +199,35 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
-        "TURNS_BACK": config.turns_back, "SHARED": config.shared,
-        "STORES": config.stores,
+        "TURNS_BACK": config.turns_back, "STORES": config.stores,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))
     stages = WHOLE_STAGES if config.whole_stages else SINGLE_PRODUCTS
     source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE + stages + COLUMNS_SOURCE
-    functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
-    parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
+    y_type = "unsigned long long" if config.stores else "void*"
+    functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE, y_type)
+    y = mapped_outputs(tiling) if config.stores else workload.outputs[0]
+    parameters = [*workload.inputs, *packed(workload, config), y]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        smem = builder.alloc_buffer(
+            (tiling.smem_bytes,), "uint8", scope="shared.dyn", align=BOX_ALIGNMENT
+        )
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
     return thread_kernel(
         parameters, tiling.blocks(target), tiling.threads, target, body, cluster=config.cluster,
         together=config.blocks_per_unit,
     )  # fmt: skip
+
+
+def mapped_outputs(tiling: LongTiling) -> Mapped:
+    """y with its map in boxes of a vector row."""
+    y, workload = tiling.workload.outputs[0], tiling.workload
+    box, swizzle = [BOX_BYTES, workload.vector], swizzle_mode(BOX_BYTES)
+    encoded = tiled_map(y.dtype, [workload.n, workload.m], [workload.n], box, swizzle)
+    return Mapped(y, ENCODE_TILED, 2, encoded)
 
 
 def _products(tiling: LongTiling) -> str:

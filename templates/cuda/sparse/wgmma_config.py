@@ -39,6 +39,9 @@ _COPYING_AHEAD_IN_CLUSTERS = 64
 """Registers of a thread that copies; what is read of the next tile takes some."""
 _ALIGNMENT = 128
 
+BOX_BYTES, BOX_ALIGNMENT = 128, 1024
+"""A row of a box of outputs, swizzled in whole, and where boxes start."""
+
 
 @dataclass(frozen=True)
 class LongConfig:
@@ -58,10 +61,8 @@ class LongConfig:
     streamed: whether y leaves the L2 before what is read again.
     turns_back: whether every second tile of a block is gathered from its last stage to its first:
         what the blocks have read last of b is then read first again.
-    shared: whether the blocks of a cluster are of vector rows of their own instead, and rows of b
-        that several of them have come by one bulk copy to all of these.
-    stores: whether y leaves by bulk copies from where outputs are put together, of all rows of a
-        tile, which go on while the next tile is multiplied.
+    stores: whether y leaves by tensor maps from where all rows of a tile are put together, while
+        the next tile is multiplied.
     """
 
     teams: int
@@ -75,7 +76,6 @@ class LongConfig:
     persistent: bool = False
     streamed: bool = False
     turns_back: bool = False
-    shared: bool = False
     stores: bool = False
 
 
@@ -159,13 +159,13 @@ class LongTiling:
     def staging_bytes(self) -> int:
         """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes.
 
-        All rows where these leave while the next tile is multiplied.
+        All rows, in boxes, where these leave while the next tile is multiplied.
         """
-        size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
-        rows = 2 * min(DEPTH // size, self.workload.vector)
         if self.config.stores:
-            rows = self.workload.vector
-        return rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
+            return self.workload.vector * TEAM_COLUMNS * self.config.tiles
+        size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
+        rows = min(DEPTH // size, self.workload.vector)
+        return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
 
     @property
     def stages_outputs(self) -> bool:
@@ -193,13 +193,20 @@ class LongTiling:
 
     @property
     def staging_start(self) -> int:
-        """Where that begins: behind the barriers and terms of two tiles each, or with the ring."""
+        """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
         return self._behind_terms if self.config.persistent else 0
 
     @property
     def _behind_terms(self) -> int:
-        terms = self.term_bytes * (2 * self.config.teams if self.config.persistent else 1)
-        return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
+        terms = self.term_bytes * (2 if self.config.persistent else 1)
+        end = self.ring_bytes + self.config.stages * self.barrier_bytes + terms
+        return -(-end // BOX_ALIGNMENT) * BOX_ALIGNMENT if self.config.stores else end
+
+    @property
+    def stores_boxes(self) -> bool:
+        """Whether a warpgroup has whole boxes of bytes, of two tiles finished together."""
+        whole = TEAM_COLUMNS * self.config.tiles % BOX_BYTES == 0
+        return whole and self.stages_outputs and self.finished_columns == 2 * CHUNK_COLUMNS
 
     @property
     def term_bytes(self) -> int:
@@ -213,13 +220,10 @@ class LongTiling:
 
     @property
     def steps(self) -> int:
-        """Most stages that all vector rows fill, each of a cluster as many as its longest."""
+        """Most stages that all vector rows fill."""
         rows, workload = self.config.rows, self.workload
         of_longest = workload.vector_rows * -(-workload.longest // rows)
-        vectors = workload.structure.blocks
-        if self.config.shared:  # others are no longer than the longest of the cluster before
-            vectors += (self.config.cluster - 1) * workload.longest
-        filled = workload.vector_rows + vectors // rows
+        filled = workload.vector_rows + workload.structure.blocks // rows
         return max(1, min(of_longest, filled))
 
     @property

@@ -16,7 +16,7 @@ __device__ __forceinline__ void multiply_columns(
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
-  terms.fetch(from, order * VECTOR, (32 * warp + number) % MEETING);
+  terms.fetch(from, order * VECTOR, 32 * warp + number);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
   #pragma unroll
@@ -33,8 +33,7 @@ __device__ __forceinline__ void multiply_columns(
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
   wait_for_stores();
-  asm volatile("bar.sync %0, %1;"
-               :: "r"(PERSISTENT ? 2 + warp / 4 : 1), "n"(MEETING) : "memory");
+  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
         sums, own, from, y, terms, staging, first_row, column, lane, warp);
@@ -79,9 +78,8 @@ __device__ __forceinline__ void multiply_sparse(
       const int first = row.stage + (back ? max(0, stages_of(row) - 1) : 0);
       of_values.step = back ? -VALUE_BYTES : VALUE_BYTES;
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
-          ((size_t)first * VALUE_BYTES + (ALONE ? 0 : tile % CLUSTER * SHARE));
-      copy_stages(ring, b, of_values, of_rows, at, panel_of(tile) * TILE, row.common,
-                  tile % CLUSTER, own);
+          ((size_t)first * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
+      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if constexpr (CLUSTER > 1) {  // others still arrive here
@@ -94,12 +92,11 @@ __device__ __forceinline__ void multiply_sparse(
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
     Position at = {0, 0};
     unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
-    terms += PERSISTENT * (warp / 4 * 2 * TERM_BYTES);
     // Terms of two tiles: warps may still read those of one when others are at the next.
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
-      const int order = order_of(tile), first_column = panel_of(tile) * TILE;
+      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
       const RowTerms own = {reinterpret_cast<Total*>(terms)};
       multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),

@@ -7,16 +7,12 @@ under way at once, the latter needs few registers.
 from __future__ import annotations
 
 FINISH_ROWS = r"""
-// Threads that meet where a tile ends: those of a warpgroup, or all, where one tile is staged in
-// the ring that others read.
-constexpr int MEETING = PERSISTENT ? 128 : 32 * CONSUMERS;
-
 // What the epilogue takes for the rows of a vector row, in shared memory: read from the L2 where a
 // product ends, each eight of them would be waited for.
 struct RowTerms {
   Total* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
-    for (int i = thread; i < VECTOR; i += MEETING) {
+    for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
       const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
       start_copy(to, reinterpret_cast<const Total*>(from.bias) + first + i);
       const unsigned scales = (unsigned)__cvta_generic_to_shared(bias + VECTOR) + 4 * i;
@@ -49,38 +45,25 @@ __device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
 }
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
-// Rows of y that leave while later products are multiplied. A warp's elected lane asks for those of
-// a group of rows that the warpgroup has staged.
+// Boxes of y, 128 bytes by the rows of a vector, leave while later products are multiplied.
+constexpr int BOX = 128;
 __device__ __forceinline__ void start_stores(
-    OUT* y, unsigned staged, int rows, int pitch, int first_row, int column) {
-  const int columns = N % TILE == 0 ? 64 * TILES : min(64 * TILES, N - column);
-  if (is_elected() && columns > 0) {
-    constexpr unsigned long long EVICTED_FIRST = 0x12f0000000000000ull;
-    #pragma unroll
-    for (int i = 0; i < rows; ++i) {
-      if (M % VECTOR != 0 && first_row + i >= M) break;
-      OUT* to = y + ((first_row + i) * N + column);
-      const unsigned from = staged + i * pitch, bytes = columns * sizeof(OUT);
-      if constexpr (STREAMED)
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint"
-                     " [%0], [%1], %2, %3;" :: "l"(to), "r"(from), "r"(bytes),
-                        "l"(EVICTED_FIRST) : "memory");
-      else
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                     :: "l"(to), "r"(from), "r"(bytes) : "memory");
-    }
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-  }
-  __syncwarp();
+    unsigned long long map, unsigned staging, int first_row, int column) {
+  #pragma unroll
+  for (int box = 0; box < 64 * TILES / BOX; ++box)
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
+                 :: "l"(map), "r"(column + box * BOX), "r"(first_row),
+                    "r"(staging + box * VECTOR * BOX) : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-// Until what has been staged is read.
+// Until what the thread has sent is read.
 __device__ __forceinline__ void wait_for_stores() {
   if constexpr (STORES) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 // Bytes, and 16-bit floats of floats, go through shared memory, where a warpgroup's columns of some
 // rows lie together, so that whole lines are written: a warp alone has 32 bytes of a row. Others
-// are whole sectors as they are. Stores that go on behind the tile have a place for all rows.
+// are whole sectors as they are.
 template <Form FORM> __device__ __forceinline__ void finish_rows(
     const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane,
@@ -89,15 +72,21 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
   constexpr int Y_PITCH = 64 * TILES + PIECE, FEW = STAGES_Y ? 4 / sizeof(OUT) : 4;
   constexpr int TOGETHER = EIGHTS < FEW ? EIGHTS : FEW;
   constexpr int ALL_PIECES = 8 * TOGETHER * ROW_PIECES, HALF = 8 * TOGETHER * Y_PITCH;
-  constexpr int PLACES = STORES ? EIGHTS / TOGETHER : 2;
   constexpr int FINISHED = COLUMNS / 16;  // tiles of an epilogue
   constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   const int own_column = warp % 4 * 16 * TILES, thread = warp % 4 * 32 + lane.number;
+  // In boxes that are swizzled by 128 bytes: of a row 2t of eights.
+  int places[TILES];
+  #pragma unroll
+  for (int i = 0; i < TILES; ++i) {
+    const int at = own_column + 16 * i + (lane.column - column), row = 2 * (lane.number % 4);
+    places[i] = at / BOX * VECTOR * BOX + row * BOX + ((at % BOX / 16 ^ row) * 16) + at % 16;
+  }
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
     // The other half is still read when warps are at the next rows.
-    OUT* staged = reinterpret_cast<OUT*>(staging) + j / TOGETHER % PLACES * HALF;
+    OUT* staged = reinterpret_cast<OUT*>(staging) + j / TOGETHER % 2 * HALF;
     if (!WHOLE_ROWS && first_row + 8 * j >= M) break;
     const Rows rows = terms.of(8 * j + 2 * (lane.number % 4));
     #pragma unroll
@@ -107,7 +96,11 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       for (int e = 0; e < ALL_SUMS; ++e)
         eight[e] = sums[i + e % SUMS / 4][e / SUMS * PLANE_SUMS + 4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
-      if constexpr (STAGES_Y) {
+      if constexpr (STORES) {
+        OUT* to = reinterpret_cast<OUT*>(staging) + 8 * j * BOX;
+        finish_group<FORM, BOX, GAP, true>(
+            eight, rows, own, from, to, first_row + 8 * j, there, places[i]);
+      } else if constexpr (STAGES_Y) {
         OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + own_column + 16 * i;
         to += lane.column - column;
         finish_group<FORM, Y_PITCH, GAP>(
@@ -118,17 +111,9 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     }
     const bool last =
         j % TOGETHER == TOGETHER - 1 || (!WHOLE_ROWS && first_row + 8 * (j + 1) >= M);
-    if (STAGES_Y && last) {
+    if (STAGES_Y && !STORES && last) {
       const int above = first_row + 8 * (j - j % TOGETHER);
-      if constexpr (STORES) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       asm volatile("bar.sync %0, 128;" :: "r"(2 + warp / 4) : "memory");
-      if constexpr (STORES) {
-        constexpr int ROWS_OF_WARP = 2 * TOGETHER, BYTES = Y_PITCH * sizeof(OUT);
-        const int row = warp % 4 * ROWS_OF_WARP;
-        const unsigned from = (unsigned)__cvta_generic_to_shared(staged) + row * BYTES;
-        start_stores(y, from, ROWS_OF_WARP, BYTES, above + row, column - own_column);
-        continue;
-      }
       #pragma unroll
       for (int first = 0; first < ALL_PIECES; first += 128) {
         const int piece = first + thread, row = piece / ROW_PIECES;
@@ -140,6 +125,13 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
                 *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at));
       }
     }
+  }
+  if constexpr (STORES) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("bar.sync %0, 128;" :: "r"(2 + warp / 4) : "memory");
+    if (thread == 0)
+      start_stores(reinterpret_cast<unsigned long long>(y),
+                   (unsigned)__cvta_generic_to_shared(staging), first_row, column - own_column);
   }
 }
 """

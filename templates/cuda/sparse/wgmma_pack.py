@@ -7,7 +7,6 @@ import numpy as np
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
 from autoq.templates.cuda.sparse.wgmma_config import DEPTH, LongTiling
-from autoq.templates.cuda.sparse.wgmma_sharing import shared_rows
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -21,7 +20,7 @@ def long_specs(tiling: LongTiling) -> tuple[TensorSpec, ...]:
         TensorSpec("values", (tiling.steps, tiling.value_bytes // 4), "int32"),
         TensorSpec("places", (tiling.steps, rows), "int32"),
         TensorSpec("starts", (count,), "int32"),
-        TensorSpec("lengths", (count, 2) if tiling.config.shared else (count,), "int32"),
+        TensorSpec("lengths", (count,), "int32"),
         TensorSpec("rows", (count,), "int32"),
         *term_specs(tiling),
     )
@@ -34,35 +33,20 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     16 bytes of each row, eights of rows one after the other. places: of each vector's row of b, in
     elements. starts, lengths, rows: of each vector row its first stage, its vectors and its first
     row of y. Then what `pack_terms` gives.
-
-    Of a cluster whose blocks share rows of b all have the length of its longest, and beside it the
-    stages with such rows, which come first; places are in bytes, of which the lowest bits say for
-    which blocks this one copies a row.
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
     order = np.argsort(-matrix.lengths, kind="stable")
-    lengths, common = matrix.lengths[order], np.zeros_like(order)
-    vector_row = matrix.vector_row_of
-    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
-    copied_for = np.zeros_like(within)
-    cluster = tiling.config.cluster if tiling.config.shared else 1
-    if cluster > 1:
-        lengths = np.repeat(lengths[::cluster], cluster)
-        common = shared_rows(matrix, order.reshape(-1, cluster), within, copied_for)
-        common = np.repeat(-(-common // rows), cluster)
+    lengths = matrix.lengths[order]
     stages = -(-lengths // rows)
     starts = np.cumsum(stages) - stages
     own_start = np.empty_like(starts)
     own_start[order] = starts
+    vector_row = matrix.vector_row_of
+    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
     stage, position = own_start[vector_row] + within // rows, within % rows
     places = np.zeros((tiling.steps, rows), np.int32)
     places[stage, position] = matrix.indices * workload.n
-    if cluster > 1:
-        own_bits = np.repeat(1 << np.arange(len(order)) % cluster, stages)
-        places[: len(own_bits)] = own_bits[:, None]  # of what no vector is in
-        bits = 8 * tiling.value_size // (2 if tiling.nibbles else 1)
-        places[stage, position] = matrix.indices * (workload.n * bits // 8) | copied_for
     step, half, at = value_of(position) if workload.floating else byte_of(position)
     held = _COLUMN_BYTES // tiling.value_size
     digits = tiling.left_digits
@@ -75,8 +59,6 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     packed = values.reshape(tiling.steps, -1).view(np.int32)
     first_rows = order * workload.vector
     of_terms = (first_rows[:, None] + np.arange(workload.vector)).reshape(-1)
-    if cluster > 1:
-        lengths = np.stack([lengths, common], axis=1)
     arrays = (packed, places, starts, lengths, first_rows)
     specs = long_specs(tiling)
     return (

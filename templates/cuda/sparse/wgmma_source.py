@@ -41,10 +41,6 @@ struct Ring {
   __device__ __forceinline__ unsigned empty_in_all(int number) const {
     return full(number) + BARRIER_BYTES - 8;
   }
-  // For whom rows are copied that others may copy here.
-  __device__ __forceinline__ unsigned empty_for_rows(int number) const {
-    return SHARED ? empty_in_all(number) : empty(number);
-  }
 };
 struct Position {
   int stage, phase;
@@ -86,16 +82,16 @@ __device__ __forceinline__ void copy(unsigned to, const void* from, int bytes, u
                " [%0], [%1], %2, [%3];"
                :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
-__device__ __forceinline__ void copy_to_some(
-    unsigned to, const void* from, int bytes, unsigned barrier, int blocks) {
+__device__ __forceinline__ void copy_to_all(
+    unsigned to, const void* from, int bytes, unsigned barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
                ".multicast::cluster [%0], [%1], %2, [%3], %4;"
                :: "r"(to), "l"(from), "r"(bytes), "r"(barrier),
-                  "h"((unsigned short)blocks) : "memory");
+                  "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
 }
-// A warp has read a stage, whose values or rows came from all blocks of the cluster.
+// A warp has read a stage, whose values came from all blocks of the cluster.
 __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
-  if (!SHARED && number == 0)
+  if (number == 0)
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(ring.empty(stage)) : "memory");
   if (CLUSTER > 1 && number < CLUSTER)
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
@@ -103,16 +99,8 @@ __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
                  :: "r"(ring.empty_in_all(stage)), "r"(number) : "memory");
 }
 
-// What one vector row has in the packed arrays; common: its first stages, of which others of the
-// cluster have rows of b too.
-struct VectorRow { int stage, length, common; };
-
-// Blocks of a cluster are of one vector row, or of one panel where they share rows of b.
-constexpr int SHARERS = SHARED ? CLUSTER : 1;
-__device__ __forceinline__ int order_of(int tile) {
-  return tile / SHARERS / PANELS * SHARERS + tile % SHARERS;
-}
-__device__ __forceinline__ int panel_of(int tile) { return tile / SHARERS % PANELS; }
+// What one vector row has in the packed arrays.
+struct VectorRow { int stage, length; };
 
 // Loads that begin where they stand: ptxas moves those by the non-coherent path to their use.
 __device__ __forceinline__ int read_here(const int* from) {
@@ -123,21 +111,15 @@ __device__ __forceinline__ int read_here(const int* from) {
 // Of a tile of y. Blocks that take one after another ask for some behind the last one too.
 __device__ __forceinline__ VectorRow vector_row_of(
     const int* starts, const int* lengths, int tile) {
-  const int order = order_of(min(tile, ALL_TILES - 1));
-  const int* own = lengths + order * (1 + SHARED);
-  return {read_here(starts + order), read_here(own), SHARED ? read_here(own + 1) : 0};
+  const int order = min(tile, ALL_TILES - 1) / PANELS;
+  return {read_here(starts + order), read_here(lengths + order)};
 }
 
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
-// some stages together, of HELD times as many ahead. Where blocks share rows, the lowest bits say
-// for whom this block copies one.
+// some stages together, of HELD times as many ahead.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
 __device__ __forceinline__ int stages_of(const VectorRow& row) {
   return (row.length + ROWS - 1) / ROWS;
-}
-constexpr int SHARER_BITS = SHARED ? 15 : 0;
-__device__ __forceinline__ int offset_of(int place) {
-  return SHARED ? place & ~SHARER_BITS : in_bytes(place);
 }
 // Whether a tile's stages go from the last one to the first.
 __device__ __forceinline__ bool goes_back(int tile) { return TURNS_BACK && tile / BLOCKS % 2; }
@@ -164,21 +146,19 @@ struct Places {
 
 // This block's share of the values of stages, for all blocks of the cluster: asked for once all of
 // them have left a stage. Rows of some stages go first, so that they do not wait for other blocks.
-constexpr bool ALONE = CLUSTER == 1 || SHARED;
-constexpr int LAG = ALONE || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
-constexpr int SHARE = VALUE_BYTES / (ALONE ? 1 : CLUSTER);
+constexpr int LAG = CLUSTER == 1 || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
 struct Values {
   const unsigned char* next;
   Position at;
   int behind, step;
   __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
-    const unsigned full = ring.full(at.stage);
-    const unsigned share = ring.stage(at.stage) + (ALONE ? 0 : rank * SHARE);
-    if constexpr (!ALONE) wait_for(ring.empty_in_all(at.stage), at.phase);
+    constexpr int SHARE = VALUE_BYTES / CLUSTER;
+    const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
+    if constexpr (CLUSTER > 1) wait_for(ring.empty_in_all(at.stage), at.phase);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
                  :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
-    if constexpr (ALONE) copy(share, next, SHARE, full);
-    else copy_to_some(share, next, SHARE, full, (1 << CLUSTER) - 1);
+    if constexpr (CLUSTER == 1) copy(share, next, SHARE, full);
+    else copy_to_all(share, next, SHARE, full);
     next += TURNS_BACK ? step : VALUE_BYTES;
     at.advance();
     --behind;
@@ -186,11 +166,10 @@ struct Values {
 };
 
 // A warpgroup: rows of b by name, 16 bytes a thread, and values. A stage is announced by its copies
-// as they end, so that all stages may be under way. Rows of the first stages, of which others of
-// the cluster have some, come by bulk copies, each from one block for all that have it.
+// as they end, so that all stages may be under way.
 __device__ __forceinline__ void copy_stages(
     const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
-    int common, int rank, int thread) {
+    int rank, int thread) {
   constexpr int CHUNKS = TILE_BYTES / 16;
   constexpr int PIECES = OWN_ROWS * CHUNKS / 32;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
@@ -208,14 +187,13 @@ __device__ __forceinline__ void copy_stages(
       reinterpret_cast<const unsigned char*>(b) + in_bytes(first_column);
   const bool by_bulk = BULK > 0 && thread / 32 >= 4 - BULK;
   const int bulk_bytes = BULK * OWN_ROWS * own_bytes;
-  const auto ask = [&](int place, int lane, bool shared) {
+  const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
-    wait_for(ring.empty_for_rows(at.stage), at.phase);
-    if (thread == 0 && ++values.behind > LAG)
-      values.ask(ring, rank, shared ? ROWS * own_bytes : bulk_bytes);
+    wait_for(ring.empty(at.stage), at.phase);
+    if (thread == 0 && ++values.behind > LAG) values.ask(ring, rank, bulk_bytes);
     __syncwarp();
     const unsigned to = ring.rows(at.stage) + first * PITCH;
-    if (by_bulk || shared) {
+    if (by_bulk) {
       #pragma unroll 1
       for (int row = 0; row < OWN_ROWS; row += 8) {
         int from[8];
@@ -223,21 +201,15 @@ __device__ __forceinline__ void copy_stages(
         for (int i = 0; i < 8; ++i) from[i] = __shfl_sync(0xffffffffu, place, lane + row + i);
         if (is_elected()) {
           #pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const unsigned char* columns = own_columns + offset_of(from[i]);
-            const int blocks = from[i] & SHARER_BITS;
-            if (!SHARED || blocks == 1 << rank)
-              copy(to + (row + i) * PITCH, columns, own_bytes, full);
-            else if (blocks)
-              copy_to_some(to + (row + i) * PITCH, columns, own_bytes, full, blocks);
-          }
+          for (int i = 0; i < 8; ++i)
+            copy(to + (row + i) * PITCH, own_columns + in_bytes(from[i]), own_bytes, full);
         }
         __syncwarp();
       }
     }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
-    for (int piece = by_bulk || shared ? PIECES : 0; piece < PIECES; piece += BATCH) {
+    for (int piece = by_bulk ? PIECES : 0; piece < PIECES; piece += BATCH) {
       int from[BATCH];
       #pragma unroll
       for (int i = 0; i < BATCH; ++i)
@@ -248,7 +220,7 @@ __device__ __forceinline__ void copy_stages(
         if (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N))
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                        :: "r"(to + row_of(piece + i) * PITCH + column),
-                          "l"(own_columns + (offset_of(from[i]) + column))
+                          "l"(own_columns + (in_bytes(from[i]) + column))
                        : "memory");
       }
     }
@@ -260,8 +232,7 @@ __device__ __forceinline__ void copy_stages(
     #pragma unroll
     for (int u = 0; u < HELD; ++u) {
       #pragma unroll 1
-      for (int i = 0; i < TOGETHER && left > 0; ++i, --left)
-        ask(places.held[u], i * OWN_ROWS, SHARED && places.stages - left < common);
+      for (int i = 0; i < TOGETHER && left > 0; ++i, --left) ask(places.held[u], i * OWN_ROWS);
       places.read(u);
     }
   }

@@ -149,21 +149,10 @@ FEW_UNITS = replace(TARGET, units=3)
             replace(WORKLOAD, structure=Structure(0, 0, 0), epilogue=Epilogue("int32")),
             LongConfig(1, 1, 32, 3, persistent=True),
         ),
+        (replace(WORKLOAD, n=400), LongConfig(2, 1, 32, 3, persistent=True, turns_back=True)),
         (
             replace(WORKLOAD, n=512, vector=64, epilogue=Epilogue("int8")),
             LongConfig(1, 2, 64, 3, 2, bulk=4, persistent=True, turns_back=True),
-        ),
-        (
-            replace(WORKLOAD, n=400, m=250, epilogue=Epilogue("int8", "int8")),
-            LongConfig(2, 1, 32, 3, 2, persistent=True, shared=True, stores=True, streamed=True),
-        ),
-        (
-            replace(HALVES, m=128, n=392, structure=Structure(320, 80, 96)),
-            LongConfig(1, 1, 32, 3, 2, whole_stages=False, bulk=4, persistent=True, shared=True),
-        ),
-        (
-            replace(WORKLOAD, n=288, vector=64, in_dtype="uint4"),
-            LongConfig(2, 2, 64, 3, persistent=True, stores=True),
         ),
     ],
     ids=[
@@ -172,10 +161,8 @@ FEW_UNITS = replace(TARGET, units=3)
         "multicast",
         "one product",
         "empty",
+        "back",
         "back in clusters",
-        "shared rows",
-        "shared rows of floats",
-        "stores of nibbles",
     ],
 )
 def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
