@@ -157,10 +157,7 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes.
-
-        All rows, in boxes, where these leave while the next tile is multiplied.
-        """
+        """Of a warpgroup, for narrow outputs: twice at most 32 rows of bytes, or all in boxes."""
         if self.config.stores:
             return self.workload.vector * TEAM_COLUMNS * self.config.tiles
         size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
@@ -193,14 +190,14 @@ class LongTiling:
 
     @property
     def staging_start(self) -> int:
-        """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
+        """Where that begins: behind barriers and terms, or with the ring."""
         return self._behind_terms if self.config.persistent else 0
 
     @property
     def _behind_terms(self) -> int:
         terms = self.term_bytes * (2 if self.config.persistent else 1)
         end = self.ring_bytes + self.config.stages * self.barrier_bytes + terms
-        return -(-end // BOX_ALIGNMENT) * BOX_ALIGNMENT if self.config.stores else end
+        return end + -end % BOX_ALIGNMENT * self.config.stores
 
     @property
     def stores_boxes(self) -> bool:
