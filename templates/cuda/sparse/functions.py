@@ -62,15 +62,13 @@ def device_functions(
     source: str,
     constants: Mapping[str, int],
     schedule: Sequence[str] = SCHEDULE,
-    y: str = "void*",
 ) -> DeviceNamespace:
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
     source follows what all kernels share and defines multiply_sparse; constants are its own, among
     them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y, and how far apart
     a lane's columns lie that are no neighbours.
-    schedule: names of the arrays in front of the bias, all but `places` of int32. y: C++ type of
-    what comes as OUT*, the address of y or of its map.
+    schedule: names of the arrays in front of the bias, all but `places` of int32.
     """
     workload = tiling.workload
     nibbles = is_four_bit(workload.in_dtype)
@@ -84,7 +82,7 @@ def device_functions(
     source = HEADING.replace("PRODUCTS", products) + finish + source
     return epilogue.namespace(
         name,
-        source + _entry(tiling, schedule, y),
+        source + _entry(tiling, schedule),
         {"B": "uint8" if nibbles else moved_as(workload.in_dtype)},
         {
             "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.finished_columns,
@@ -125,7 +123,7 @@ def _digit(dtype: str, bits: int, highest: bool) -> str:
     return f"{'' if highest and not dtype.startswith('u') else 'u'}int{bits}"
 
 
-def _entry(tiling: Finished, schedule: Sequence[str], y: str) -> str:
+def _entry(tiling: Finished, schedule: Sequence[str]) -> str:
     """C++ of spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread)."""
     terms = [*tiling.workload.inputs[1:], *term_specs(tiling)]
     types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
@@ -141,7 +139,7 @@ def _entry(tiling: Finished, schedule: Sequence[str], y: str) -> str:
     given = ", ".join(schedule)
     return (
         "__device__ __forceinline__ void spmm(unsigned char* smem, const void* b, "
-        f"{parameters}{y} y, int block, int thread) {{\n"
+        f"{parameters}void* y, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
         f"  multiply_sparse(smem, (const B*)b, {given}, from, (OUT*)y, block, thread);\n}}\n"
     )

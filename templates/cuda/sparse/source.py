@@ -70,14 +70,11 @@ template <class T, int W> __device__ __forceinline__ void stream(T* to, const Ra
 
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
 // rows so far apart, of which y points to the lane's first column and which may lie outside of y;
-// the second half of its columns there is GAP columns behind the first one. Where pieces of 16
-// bytes are swizzled by the row, `place` is the lane's in its first row, behind y; its second half
-// and its next row have the neighbouring piece.
-template <Form FORM, int STAGED_PITCH = 0, int GAP = 0, bool SWIZZLED = false>
+// the second half of its columns there is GAP columns behind the first one.
+template <Form FORM, int STAGED_PITCH = 0, int GAP = 0>
 __device__ __forceinline__ void finish_group(
     const int (&sums)[ALL_SUMS], const Rows& rows, Channels own, const Constants& from, OUT* y,
-    int first_row, const Lane& lane, int place = 0) {
-  static_assert(!SWIZZLED || (OWN == V && sizeof(OUT) == 1));
+    int first_row, const Lane& lane) {
   constexpr bool ANYWHERE = STAGED_PITCH && !RESIDUAL;
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -111,15 +108,10 @@ __device__ __forceinline__ void finish_group(
       Raw<ADDEND, V> addends = {};
       if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
       OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V * APART : y + at;
-      OUT* behind = to + GAP;
-      if constexpr (SWIZZLED) {
-        to = y + (r ? (place ^ 16) + STAGED_PITCH : place);
-        behind = y + (r ? place + STAGED_PITCH : place ^ 16);
-      }
       const Raw<OUT, V> found = outputs<FORM>(acc, bias, addends, own);
       if constexpr (GAP > 0) {
         store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});
-        store<OUT, V / 2>(behind, Raw<OUT, V / 2>{found.word[0] >> 16});
+        store<OUT, V / 2>(to + GAP, Raw<OUT, V / 2>{found.word[0] >> 16});
       } else if constexpr (STREAMED && STAGED_PITCH == 0) {
         stream<OUT, V>(to, found);
       } else {

@@ -14,16 +14,11 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
-from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
-from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.sparse.functions import device_functions, rows_as_conv2d
 from autoq.templates.cuda.sparse.spmm_panel import panel_fits
 from autoq.templates.cuda.sparse.wgmma_config import (
-    BOX_ALIGNMENT,
-    BOX_BYTES,
     DEPTH,
     LONG_VECTORS,
     PADDING_BYTES,
@@ -96,7 +91,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "teams": (1, 2, 3),
         "tiles": (1, 2, 4),
         "rows": (32, 64, 128),
-        "stages": (2, 3, 4, 5, 6, 7, 8, 12),
+        "stages": (2, 3, 4, 5, 6, 8, 12),
         "cluster": (1, 2, 4),
         "blocks_per_unit": (1, 2, 3),
         "whole_stages": (True, False),
@@ -104,7 +99,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "persistent": (False, True),
         "streamed": (False, True),
         "turns_back": (False, True),
-        "stores": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -143,10 +137,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """A block that turns back takes one tile after another."""
         return config.persistent or not config.turns_back
 
-    def stores_go_on(config: LongConfig) -> bool:
-        """Outputs that leave behind their tile are boxes of bytes, and another tile follows."""
-        return not config.stores or (config.persistent and tiling_of(config).stores_boxes)
-
     def clusters_turn_whole_stages(config: LongConfig) -> bool:
         """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
 
@@ -162,7 +152,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
-        stores_go_on,
         warps_copy_together,
         nibbles_have_pairs,
         clusters_turn_whole_stages,
@@ -199,35 +188,23 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
-        "TURNS_BACK": config.turns_back, "STORES": config.stores,
+        "TURNS_BACK": config.turns_back,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))
     stages = WHOLE_STAGES if config.whole_stages else SINGLE_PRODUCTS
     source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE + stages + COLUMNS_SOURCE
-    y_type = "unsigned long long" if config.stores else "void*"
-    functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE, y_type)
-    y = mapped_outputs(tiling) if config.stores else workload.outputs[0]
-    parameters = [*workload.inputs, *packed(workload, config), y]
+    functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
+    parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        smem = builder.alloc_buffer(
-            (tiling.smem_bytes,), "uint8", scope="shared.dyn", align=BOX_ALIGNMENT
-        )
+        smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
     return thread_kernel(
         parameters, tiling.blocks(target), tiling.threads, target, body, cluster=config.cluster,
         together=config.blocks_per_unit,
     )  # fmt: skip
-
-
-def mapped_outputs(tiling: LongTiling) -> Mapped:
-    """y with its map in boxes of a vector row."""
-    y, workload = tiling.workload.outputs[0], tiling.workload
-    box, swizzle = [BOX_BYTES, workload.vector], swizzle_mode(BOX_BYTES)
-    encoded = tiled_map(y.dtype, [workload.n, workload.m], [workload.n], box, swizzle)
-    return Mapped(y, ENCODE_TILED, 2, encoded)
 
 
 def _products(tiling: LongTiling) -> str:

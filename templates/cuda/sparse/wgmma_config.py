@@ -39,9 +39,6 @@ _COPYING_AHEAD_IN_CLUSTERS = 64
 """Registers of a thread that copies; what is read of the next tile takes some."""
 _ALIGNMENT = 128
 
-BOX_BYTES, BOX_ALIGNMENT = 128, 1024
-"""A row of a box of outputs, swizzled in whole, and where boxes start."""
-
 
 @dataclass(frozen=True)
 class LongConfig:
@@ -61,8 +58,6 @@ class LongConfig:
     streamed: whether y leaves the L2 before what is read again.
     turns_back: whether every second tile of a block is gathered from its last stage to its first:
         what the blocks have read last of b is then read first again.
-    stores: whether y leaves by tensor maps from where all rows of a tile are put together, while
-        the next tile is multiplied.
     """
 
     teams: int
@@ -76,7 +71,6 @@ class LongConfig:
     persistent: bool = False
     streamed: bool = False
     turns_back: bool = False
-    stores: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,9 +151,7 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warpgroup, for narrow outputs: twice at most 32 rows of bytes, or all in boxes."""
-        if self.config.stores:
-            return self.workload.vector * TEAM_COLUMNS * self.config.tiles
+        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes."""
         size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
         rows = min(DEPTH // size, self.workload.vector)
         return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
@@ -190,20 +182,13 @@ class LongTiling:
 
     @property
     def staging_start(self) -> int:
-        """Where that begins: behind barriers and terms, or with the ring."""
+        """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
         return self._behind_terms if self.config.persistent else 0
 
     @property
     def _behind_terms(self) -> int:
         terms = self.term_bytes * (2 if self.config.persistent else 1)
-        end = self.ring_bytes + self.config.stages * self.barrier_bytes + terms
-        return end + -end % BOX_ALIGNMENT * self.config.stores
-
-    @property
-    def stores_boxes(self) -> bool:
-        """Whether a warpgroup has whole boxes of bytes, of two tiles finished together."""
-        whole = TEAM_COLUMNS * self.config.tiles % BOX_BYTES == 0
-        return whole and self.stages_outputs and self.finished_columns == 2 * CHUNK_COLUMNS
+        return self.ring_bytes + self.config.stages * self.barrier_bytes + terms
 
     @property
     def term_bytes(self) -> int:

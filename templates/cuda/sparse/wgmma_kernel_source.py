@@ -32,7 +32,6 @@ __device__ __forceinline__ void multiply_columns(
   unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
   asm volatile("cp.async.wait_all;" ::: "memory");
-  wait_for_stores();
   asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
@@ -105,7 +104,6 @@ __device__ __forceinline__ void multiply_sparse(
       unsigned char* last = terms;
       terms = next_terms, next_terms = last;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
-    wait_for_stores();
   }
 }
 """

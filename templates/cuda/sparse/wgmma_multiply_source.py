@@ -45,22 +45,6 @@ __device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
 }
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
 
-// Boxes of y, 128 bytes by the rows of a vector, leave while later products are multiplied.
-constexpr int BOX = 128;
-__device__ __forceinline__ void start_stores(
-    unsigned long long map, unsigned staging, int first_row, int column) {
-  #pragma unroll
-  for (int box = 0; box < 64 * TILES / BOX; ++box)
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
-                 :: "l"(map), "r"(column + box * BOX), "r"(first_row),
-                    "r"(staging + box * VECTOR * BOX) : "memory");
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-// Until what the thread has sent is read.
-__device__ __forceinline__ void wait_for_stores() {
-  if constexpr (STORES) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
 // Bytes, and 16-bit floats of floats, go through shared memory, where a warpgroup's columns of some
 // rows lie together, so that whole lines are written: a warp alone has 32 bytes of a row. Others
 // are whole sectors as they are.
@@ -76,13 +60,6 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
   constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   const int own_column = warp % 4 * 16 * TILES, thread = warp % 4 * 32 + lane.number;
-  // In boxes that are swizzled by 128 bytes: of a row 2t of eights.
-  int places[TILES];
-  #pragma unroll
-  for (int i = 0; i < TILES; ++i) {
-    const int at = own_column + 16 * i + (lane.column - column), row = 2 * (lane.number % 4);
-    places[i] = at / BOX * VECTOR * BOX + row * BOX + ((at % BOX / 16 ^ row) * 16) + at % 16;
-  }
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
     // The other half is still read when warps are at the next rows.
@@ -96,11 +73,7 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       for (int e = 0; e < ALL_SUMS; ++e)
         eight[e] = sums[i + e % SUMS / 4][e / SUMS * PLANE_SUMS + 4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
-      if constexpr (STORES) {
-        OUT* to = reinterpret_cast<OUT*>(staging) + 8 * j * BOX;
-        finish_group<FORM, BOX, GAP, true>(
-            eight, rows, own, from, to, first_row + 8 * j, there, places[i]);
-      } else if constexpr (STAGES_Y) {
+      if constexpr (STAGES_Y) {
         OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + own_column + 16 * i;
         to += lane.column - column;
         finish_group<FORM, Y_PITCH, GAP>(
@@ -111,7 +84,7 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     }
     const bool last =
         j % TOGETHER == TOGETHER - 1 || (!WHOLE_ROWS && first_row + 8 * (j + 1) >= M);
-    if (STAGES_Y && !STORES && last) {
+    if (STAGES_Y && last) {
       const int above = first_row + 8 * (j - j % TOGETHER);
       asm volatile("bar.sync %0, 128;" :: "r"(2 + warp / 4) : "memory");
       #pragma unroll
@@ -125,13 +98,6 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
                 *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at));
       }
     }
-  }
-  if constexpr (STORES) {
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("bar.sync %0, 128;" :: "r"(2 + warp / 4) : "memory");
-    if (thread == 0)
-      start_stores(reinterpret_cast<unsigned long long>(y),
-                   (unsigned)__cvta_generic_to_shared(staging), first_row, column - own_column);
   }
 }
 """

@@ -149,11 +149,7 @@ FEW_UNITS = replace(TARGET, units=3)
             replace(WORKLOAD, structure=Structure(0, 0, 0), epilogue=Epilogue("int32")),
             LongConfig(1, 1, 32, 3, persistent=True),
         ),
-        (replace(WORKLOAD, n=400), LongConfig(2, 2, 32, 3, persistent=True, stores=True)),
-        (
-            replace(WORKLOAD, m=330, n=288, vector=64, in_dtype="uint4"),
-            LongConfig(2, 2, 64, 3, whole_stages=False, persistent=True, stores=True),
-        ),
+        (replace(WORKLOAD, n=400), LongConfig(2, 1, 32, 3, persistent=True, turns_back=True)),
         (
             replace(WORKLOAD, n=512, vector=64, epilogue=Epilogue("int8")),
             LongConfig(1, 2, 64, 3, 2, bulk=4, persistent=True, turns_back=True),
@@ -165,8 +161,7 @@ FEW_UNITS = replace(TARGET, units=3)
         "multicast",
         "one product",
         "empty",
-        "boxes",
-        "boxes of nibbles",
+        "back",
         "back in clusters",
     ],
 )
@@ -175,18 +170,6 @@ def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongCo
     assert config in TEMPLATE.space(workload, FEW_UNITS)
     assert tiling.blocks(FEW_UNITS) <= 3 < tiling.tiles_of_y
     assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
-
-
-def test_boxes_are_of_bytes_of_whole_lines() -> None:
-    config = LongConfig(2, 2, 32, 3, persistent=True, stores=True)
-    assert config in TEMPLATE.space(replace(WORKLOAD, n=400), FEW_UNITS)
-    for workload, other in (
-        (WORKLOAD, replace(config, tiles=1)),
-        (replace(WORKLOAD, epilogue=Epilogue("float16")), config),
-        (replace(WORKLOAD, epilogue=Epilogue("int8", "int8")), config),
-        (WORKLOAD, replace(config, persistent=False)),
-    ):
-        assert other not in TEMPLATE.space(replace(workload, n=400), FEW_UNITS)
 
 
 def test_blocks_of_one_tile_are_not_persistent() -> None:
