@@ -92,7 +92,7 @@ SPARSE = [
     Conv2d(1, 5, 6, 16, 50, 2, 3, padding=(0, 1, 1, 1), sparsity=TILES),
     Gemm(48, 64, 70, sparsity=Sparsity("vectors", 32, 64, Structure(96, 28, 40))),
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
-    Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
+    Spmm(40, 64, 150, 8, Structure(96, 20, 40), "uint4"),
     Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
     Sddmm(40, 48, 150, 8, Structure(96, 20, 40)),
