@@ -130,6 +130,7 @@ __device__ __forceinline__ void multiply_tile(
   own.multiply(sums, DEPTH - 1, own.descriptor, 1);
   place.next();
   window.end(rings.x, lane);
+  hand_over(rings, lane);
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
