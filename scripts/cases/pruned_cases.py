@@ -1,4 +1,4 @@
-"""Products with pruned weights that are measured: figures 6 and 7 of arXiv:2402.10876, and 2:4.
+"""Pruned weights that are measured: figures 6 and 7 of arXiv:2402.10876, 2:4 and convolutions.
 
 A case is a workload with the weight that it has: a random one, pruned as `autoq prune` does.
 """
@@ -15,6 +15,7 @@ from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import (
@@ -38,9 +39,9 @@ _LEAST_TILE = 64
 
 @dataclass(frozen=True)
 class PrunedCase:
-    """A dense product whose weight is pruned to `sparsity` in a pattern."""
+    """A dense product or convolution whose weight is pruned to `sparsity` in a pattern."""
 
-    dense: Gemm | FloatGemm
+    dense: Gemm | FloatGemm | Conv2d
     sparsity: float
     pattern: Pattern
 
@@ -63,12 +64,14 @@ class PrunedCase:
         """Activations and constants of a fixed seed, the weight pruned."""
         rng = np.random.default_rng(0)
         values, constants = self.dense.random_case(rng)
-        weight = constants["weight"]
+        shape = constants["weight"].shape
+        weight = constants["weight"].reshape(shape[0], -1)
         if weight.dtype.kind == "i":
             weight[weight == 0] = 1  # what is zero is what is pruned
         scores = np.abs(rng.standard_normal(weight.T.shape))
         (made,) = prune_matrices([scores], self.pattern, self.sparsity, [Bounds()])
-        constants["weight"] = np.where(made.mask.T, weight, np.zeros((), weight.dtype))
+        pruned = np.where(made.mask.T, weight, np.zeros((), weight.dtype))
+        constants["weight"] = pruned.reshape(shape)
         return values, constants
 
     def workload(self, constants: dict[str, Any]) -> Workload:
@@ -79,12 +82,27 @@ class PrunedCase:
         elif self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
             of = VECTORS
         granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
-        knowing = self.dense.with_sparsity(Sparsity.of(of, constants["weight"], granularity))
+        weight = constants["weight"].reshape(len(constants["weight"]), -1)
+        knowing = self.dense.with_sparsity(Sparsity.of(of, weight, granularity))
         assert knowing is not None
         return knowing
 
 
-def _at(dense: Gemm | FloatGemm, pattern: Pattern, sparsities: Iterable[float]) -> list[PrunedCase]:
+def convolutions() -> list[PrunedCase]:
+    """ResNet-50's 3x3 convolutions of 128 images, in tiles of 64 filters."""
+    found = []
+    for size, channels in ((56, 64), (28, 128), (14, 256), (7, 512)):
+        conv = Conv2d(
+            128, size, size, channels, channels, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8",
+            epilogue=Epilogue("uint8"),
+        )  # fmt: skip
+        found += _at(conv, Pattern.make("tw", 64), (0.5, 0.75, 0.9))
+    return found
+
+
+def _at(
+    dense: Gemm | FloatGemm | Conv2d, pattern: Pattern, sparsities: Iterable[float]
+) -> list[PrunedCase]:
     return [PrunedCase(dense, sparsity, pattern) for sparsity in sparsities]
 
 

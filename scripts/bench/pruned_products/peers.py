@@ -15,6 +15,7 @@ from autoq.errors import LibraryError
 from autoq.libraries.byte_products import ByteProducts
 from autoq.libraries.float_products import FloatProducts
 from autoq.measure.job import Timing
+from autoq.templates.operators.conv2d import Conv2d
 
 PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell")
 _TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
@@ -32,7 +33,7 @@ def peer_times(
     dense: dict[Any, dict[str, Any]] = {}
     asked: dict[str, tuple[str, list[PrunedCase]]] = {}
     for case in cases:
-        if "cublaslt" in names and case.dense.in_dtype != "float32":
+        if "cublaslt" in names and _of_tensor_cores(case):
             if case.dense not in dense:
                 dense[case.dense] = _dense(case)
             yield case, dense[case.dense]
@@ -46,6 +47,11 @@ def peer_times(
         kind, own = asked[text]
         for case in own:
             yield case, {"peer": "cublas" if kind == "dense" else kind, **row}
+
+
+def _of_tensor_cores(case: PrunedCase) -> bool:
+    """Whether cuBLASLt's own bench has the dense product."""
+    return not isinstance(case.dense, Conv2d) and case.dense.in_dtype != "float32"
 
 
 def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
