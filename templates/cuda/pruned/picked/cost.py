@@ -29,7 +29,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     view, config = tiling.view, tiling.config
     grid = target.units * config.blocks
     rounds = -(-tiling.items * config.cluster // grid)
-    steps = _steps_of_tile(tiling) * config.sides
+    steps = steps_of_tile(tiling) * config.sides
     instructions = steps * config.splits * tiling.blocks_m
     step_bytes = K_BYTES * tiling.width
     # A product of 64 x width x 32 bytes takes width / 2 clocks.
@@ -51,7 +51,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     return (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
 
 
-def _steps_of_tile(tiling: PickedTiling) -> float:
+def steps_of_tile(tiling: PickedTiling) -> float:
     """Reductions of one instruction that a tile has in the mean."""
     view, config = tiling.view, tiling.config
     every = tiling.k_stages * tiling.steps_of_stage
