@@ -29,6 +29,7 @@ from autoq.templates.sparse.sparsity import (
 from autoq.templates.workload import Workload
 
 TWO_OF_FOUR = Pattern.make("vw", 4)
+TILES = Pattern.make("tw", 128)
 _CLASSES = {
     "ew": ELEMENTS, "tw": TILE_WISE, "bw": TILE_WISE, "tew": TILES_AND_ELEMENTS, "vw": TWO_FOUR,
     "tvw": TILE_WISE,
@@ -113,7 +114,7 @@ def cases() -> list[PrunedCase]:
     tensor_cores = (Gemm(size, size, size), FloatGemm(size, size, size, weight_dtype="float16"))
     found = []
     for dense in tensor_cores:
-        found += _at(dense, Pattern.make("tw", 128), (0.0, 0.12, 0.25, 0.5, 0.75, 0.9, 0.95))
+        found += _at(dense, TILES, (0.0, 0.12, 0.25, 0.5, 0.75, 0.9, 0.95))
         found += _at(dense, TWO_OF_FOUR, (0.5,))
         found += _at(dense, Pattern.make("bw", 64), (0.5, 0.75, 0.9))
         for delta in (0.01, 0.05, 0.1):
@@ -121,7 +122,7 @@ def cases() -> list[PrunedCase]:
             found += _at(dense, pattern, (s for s in (0.5, 0.75, 0.9) if s + delta < 1))
         found += _at(dense, Pattern.make("ew"), (0.9, 0.95, 0.98, 0.99))
     found += _at(single, Pattern.make("ew"), (0.5, 0.75, 0.9, 0.95))
-    found += _at(single, Pattern.make("tw", 128), (0.5, 0.75, 0.9, 0.95))
+    found += _at(single, TILES, (0.5, 0.75, 0.9, 0.95))
     for dense in (Gemm(8192, 8192, 8192), Gemm(3456, 4096, 2048)):
         found += _at(dense, TWO_OF_FOUR, (0.5,))
     return found

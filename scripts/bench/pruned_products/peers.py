@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases.pruned_cases import PrunedCase
+from cases.pruned_cases import TILES, PrunedCase
 from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
 
 from autoq.errors import LibraryError
@@ -16,8 +16,9 @@ from autoq.libraries.byte_products import ByteProducts
 from autoq.libraries.float_products import FloatProducts
 from autoq.measure.job import Timing
 from autoq.templates.operators.conv2d import Conv2d
+from pruned_products.ablation import KINDS as ABLATION
 
-PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell")
+PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell", "ablation")
 _TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
 _SECONDS = 60
 
@@ -28,7 +29,8 @@ def peer_times(
     """A row for each peer that computes a case's product or one of as many zeros.
 
     cublaslt: the dense product, float32 in torch's. cusparselt: of 2:4 weights. cusparse_csr: of
-    single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats.
+    single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats. ablation: of
+    tiles of 16-bit floats, the steps of `ablation.py`.
     """
     dense: dict[Any, dict[str, Any]] = {}
     asked: dict[str, tuple[str, list[PrunedCase]]] = {}
@@ -62,6 +64,8 @@ def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
         yield "cusparselt", "cusparselt"
     if case.pattern.kind == "ew" and case.dense.in_dtype != "int8":  # it has none of bytes
         yield "cusparse_csr", "cusparse_csr"
+    if case.pattern == TILES and case.dense.in_dtype == "float16":
+        yield from (("ablation", kind) for kind in ABLATION)
 
 
 def _extents(case: PrunedCase) -> str:
