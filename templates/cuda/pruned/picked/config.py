@@ -19,7 +19,7 @@ from autoq.templates.cuda.pruned.tile_wise.tiling import (
 )
 
 _PICKING = 24
-_WHOLE = 40
+_WHOLE = 32
 """Registers of a thread beside sums and fragments."""
 
 
