@@ -12,11 +12,16 @@ _L2_BYTES_A_CLOCK = 43.0
 """That reach a multiprocessor in large copies."""
 _LATENCY_CLOCKS = 2400.0
 """From the L2 while all multiprocessors read: what is under way at once limits what arrives."""
+_PIXELS_LATENCY_CLOCKS = 1500.0
+"""The same of what taps of a filter see, most of which others have just read."""
 _SMEM_BYTES_A_CLOCK = 128.0
 _CONFLICTS = 1.2
 """Times that a read of picked words takes, for words of other lanes in the same bank."""
 _SPARSE_BYTES = 0.25
 """Of a step's places, how many more stay empty where only every other byte's word is filled."""
+_STEP_CLOCKS = 270.0
+"""Of a step of those who pick, from its words to its product, whatever else goes on."""
+_BORDERED_STEP_CLOCKS = 350.0
 _ITEM_CLOCKS = 1500.0
 _VALUE_CLOCKS = 0.15
 """Of a multiprocessor for each output."""
@@ -40,10 +45,13 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
         moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
     fetched = (x_bytes + steps * step_bytes) / _bytes_a_clock(tiling)
     busy = max(product, moved, fetched)
+    if config.picked:
+        each = _BORDERED_STEP_CLOCKS if config.bordered else _STEP_CLOCKS
+        busy = max(busy, steps_of_tile(tiling) * each / config.blocks)
     columns = view.n / tiling.groups
     outputs = config.rows * columns * _VALUE_CLOCKS
-    if config.teams > 1:  # all outputs but the last ones are stored behind another team's products
-        clocks = rounds * busy + outputs
+    if config.teams > 1:  # outputs are stored behind another team's products, but for the last ones
+        clocks = rounds * max(busy, (busy + outputs + _ITEM_CLOCKS) / 2) + outputs
     else:
         hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
         clocks = rounds * config.blocks * (busy + (outputs + _ITEM_CLOCKS) * hidden)
@@ -56,13 +64,15 @@ def _bytes_a_clock(tiling: PickedTiling) -> float:
     held_x, held = (2.0, 2.5) if config.picked else (1.0, 1.0)
     x = max(0.5, config.x_stages - held_x) * tiling.x_stage_bytes
     weights = config.sides * max(0.5, config.stages - held) * tiling.weight_bytes
-    return min(_L2_BYTES_A_CLOCK, config.blocks * (x + weights) / _LATENCY_CLOCKS)
+    pixels = tiling.operand.images is not None
+    latency = _PIXELS_LATENCY_CLOCKS if pixels else _LATENCY_CLOCKS
+    return min(_L2_BYTES_A_CLOCK, config.blocks * (x + weights) / latency)
 
 
 def steps_of_tile(tiling: PickedTiling) -> float:
     """Reductions of one instruction that a tile has in the mean."""
     view, config = tiling.view, tiling.config
-    every = tiling.k_stages * tiling.steps_of_stage
+    every = tiling.k_stages * tiling.picked_bytes / K_BYTES
     if not config.picked:
         return every
     kept = min(1.0, view.sparsity.structure.blocks / max(1, view.tiles) / view.k)
