@@ -64,7 +64,7 @@ def _bytes_a_clock(tiling: PickedTiling) -> float:
     held_x, held = (2.0, 2.5) if config.picked else (1.0, 1.0)
     x = max(0.5, config.x_stages - held_x) * tiling.x_stage_bytes
     weights = config.sides * max(0.5, config.stages - held) * tiling.weight_bytes
-    pixels = tiling.operand.images is not None
+    pixels = tiling.operand.images is not None and not config.bordered
     latency = _PIXELS_LATENCY_CLOCKS if pixels else _LATENCY_CLOCKS
     return min(_L2_BYTES_A_CLOCK, config.blocks * (x + weights) / latency)
 
