@@ -171,7 +171,7 @@ class PickedTiling(InstructionTiling):
 
     @property
     def picks_at(self) -> int:
-        """Bytes of weights of a stage; behind them are words that say what is picked."""
+        """Bytes of a stage of weights; behind them in memory are words that say what is picked."""
         return self.config.depth * K_BYTES * self.width
 
     @property
@@ -181,7 +181,7 @@ class PickedTiling(InstructionTiling):
 
     @property
     def weight_bytes(self) -> int:
-        """Of a stage, with what is picked, whole lines."""
+        """Of a stage in memory, with what is picked, whole lines."""
         picks = self.config.depth * self.picks_bytes if self.config.picked else 0
         return -(-(self.picks_at + picks) // 128) * 128
 
@@ -196,7 +196,7 @@ class PickedTiling(InstructionTiling):
     def smem_bytes(self) -> int:
         config = self.config
         x = config.x_stages * (self.x_stage_bytes + 16)
-        weights = config.sides * config.stages * (self.weight_bytes + 16)
+        weights = config.sides * config.stages * (self.picks_at + 16)
         terms = 4 * self.consumers * self.terms_of_tile
         helpers = 16 * config.sides if config.helped else 0
         turns = 8 * config.teams if config.teams > 1 else 0

@@ -61,7 +61,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
 def _bytes_a_clock(tiling: PickedTiling) -> float:
     """That arrive at a multiprocessor: at most what is under way, each latency again."""
     config = tiling.config
-    held_x, held = (2.0, 2.5) if config.picked else (1.0, 1.0)
+    held_x, held = (2.0, 2.0) if config.picked else (1.0, 1.0)
     x = max(0.5, config.x_stages - held_x) * tiling.x_stage_bytes
     weights = config.sides * max(0.5, config.stages - held) * tiling.weight_bytes
     pixels = tiling.operand.images is not None and not config.bordered

@@ -119,8 +119,8 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         return config.depth == 2 if config.picked else steps % config.depth == 0
 
     def rings_turn(config: PickedConfig) -> bool:
-        """Those who pick hold three stages of weights while they wait for the next one."""
-        return config.stages > 3 or not config.picked
+        """Those who pick hold two stages of weights while they wait for the next one."""
+        return config.stages > 2 or not config.picked
 
     def helpers_have_words(config: PickedConfig) -> bool:
         """Helpers store words of outputs."""

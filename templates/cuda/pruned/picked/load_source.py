@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LOAD = r"""
-constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = W_BYTES, TEAMS = CONSUMERS / TEAM;
+constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = PICKS_AT, TEAMS = CONSUMERS / TEAM;
 // Where the ring of x is.
 struct XPlace {
   int stage = 0, phase = 0;
@@ -67,7 +67,7 @@ __device__ __forceinline__ void load_weights(
       barrier_expect(full, W_STAGE);
       constexpr int SHARE = W_STAGE / CLUSTER;
       const int own = block % CLUSTER * SHARE;
-      const unsigned char* from = values + (long long)(tile.x + s) * W_STAGE + own;
+      const unsigned char* from = values + (long long)(tile.x + s) * W_BYTES + own;
       if constexpr (CLUSTER == 1) bulk_copy(to, from, SHARE, full);
       else copy_to_all(to + own, from, SHARE, full);
     }

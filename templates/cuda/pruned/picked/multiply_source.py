@@ -74,8 +74,8 @@ __device__ __forceinline__ void skip_item(Outputs& to, int lane) {
   to.phase ^= 1;
 }
 __device__ __forceinline__ void multiply_tiles(
-    const Rings& rings, Outputs& outputs, int* terms, const int4* tiles, const Constants& from,
-    int block, int consumer, int thread) {
+    const Rings& rings, Outputs& outputs, int* terms, const unsigned char* values,
+    const int4* tiles, const Constants& from, int block, int consumer, int thread) {
   const int lane = thread % 32, side = consumer % TEAM / SPLITS, team = consumer / TEAM;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
   if constexpr (!HELPED) begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
@@ -108,7 +108,8 @@ __device__ __forceinline__ void multiply_tiles(
     }
     const int number = item / ROW_GROUPS * SIDES + side;
     begin_terms(terms, from, number * WIDTH, consumer, thread % 128);
-    multiply_tile(sums, rings, place, window, tile.y, own_row, lane);
+    const unsigned char* own = values + (long long)tile.x * W_BYTES;
+    multiply_tile(sums, rings, place, window, own, tile.y, own_row, lane);
     await_terms(consumer);
     finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
   }
@@ -181,7 +182,7 @@ __device__ __forceinline__ void multiply_picked(
                          base + TURNS_AT + 8 * ((team + 1) % TEAMS)};
     Outputs outputs = outputs_of(side);
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
-    multiply_tiles(rings, outputs, terms, tiles, from, block, group, thread);
+    multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
   }
 }
 """

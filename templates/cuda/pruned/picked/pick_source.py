@@ -39,42 +39,34 @@ PICK = (
     TWO_WORDS
     + r"""PLACES
 // A consumer over the stages of a tile. Words of x are read one step ahead, and a stage begins
-// while the last step of the one before is still to be multiplied. What it picks is read a stage
-// before.
+// while the last step of the one before is still to be multiplied.
 struct Picker {
   const Rings& rings;
   Place& place;
   Window& window;
   int lane;
   Lane place_of;
-  Place ahead;  // of the stage behind the newest one
   unsigned more;
   unsigned long long descriptor;  // of the newest stage's weights
   Picks picks[DEPTH], upcoming[DEPTH];
   Words near[2], far[2];
   unsigned a[2][BLOCKS_M][4];  // of the products under way and of the next ones
 
-  // A stage has arrived, and what it picks is known.
-  __device__ __forceinline__ void read_picks() {
-    barrier_wait(rings.weights.full + 8 * ahead.stage, ahead.phase);
-    const unsigned from = rings.weights.stages + ahead.stage * W_STAGE + PICKS_AT;
+  __device__ __forceinline__ void read_picks(const unsigned char* from) {
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step)
-      upcoming[step] = picks_at(from + (step * 4 + lane % 4) * (unsigned)sizeof(Picks));
-    ahead.next();
+      upcoming[step] = __ldg(reinterpret_cast<const Picks*>(from) + step * 4 + lane % 4);
     more = __shfl_sync(0xffffffff, upcoming[0].x >> 28 & 7, 0);
   }
-  // What a stage reads of x is there, the words of its first step are under way, and the weights of
-  // the next stage are there, if there is one. Nothing else has branches: behind one ptxas puts
-  // products one behind the other.
-  __device__ __forceinline__ void begin(bool last) {
+  // The weights of a stage and what it reads of x are there. Nothing else has branches: behind one
+  // ptxas puts products one behind the other.
+  __device__ __forceinline__ void begin() {
     descriptor = weights_at(rings.weights.stages + place.stage * W_STAGE);
+    barrier_wait(rings.weights.full + 8 * place.stage, place.phase);
     #pragma unroll 1
     for (int n = more; n > 0; --n) window.advance(rings.x, lane);
     #pragma unroll
     for (int step = 0; step < DEPTH; ++step) picks[step] = upcoming[step];
-    read(0);
-    if (!last) read_picks();
   }
   __device__ __forceinline__ void read(int step) {
     place_of.read(near[step % 2], far[step % 2], picks[step], window);
@@ -104,11 +96,13 @@ struct Picker {
 };
 // The sums of one tile's columns, of BLOCKS_M times 64 rows of a consumer.
 __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
-    int lane) {
-  Picker own = {rings, place, window, lane, Lane(own_row, lane), place};
-  own.read_picks();
-  own.begin(stages == 1);
+    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, const unsigned char* values,
+    int stages, int own_row, int lane) {
+  Picker own = {rings, place, window, lane, Lane(own_row, lane)};
+  const unsigned char* picks = values + PICKS_AT;
+  own.read_picks(picks);
+  own.begin();
+  own.read(0);
   #pragma unroll
   for (int step = 0; step + 1 < DEPTH; ++step) {
     own.read(step + 1);
@@ -116,11 +110,14 @@ __device__ __forceinline__ void multiply_tile(
     own.put_together(step);
     own.multiply(sums, step, own.descriptor, step > 0);
   }
+  own.read_picks(picks + (stages > 1 ? W_BYTES : 0));
   #pragma unroll 1
   for (int s = 1; s < stages; ++s) {
     const unsigned long long before = own.descriptor;
     place.next();
-    own.begin(s + 1 == stages);
+    own.begin();
+    own.read_picks(picks + (s + 1 < stages ? s + 1 : s) * W_BYTES);
+    own.read(0);
     await_products();
     if (s > 1) leave_weights(rings.weights, place, 2, lane);
     own.put_together(DEPTH - 1);
@@ -153,11 +150,6 @@ PLACES stands for `NEAR` or `BORDERED`, and BLOCK_BYTES for the way to the next 
 
 NEAR = r"""
 using Picks = uint2;
-__device__ __forceinline__ Picks picks_at(unsigned at) {
-  Picks p;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(p.x), "=r"(p.y) : "r"(at) : "memory");
-  return p;
-}
 // Where the words of a lane's rows are: in the newest two stages.
 struct Lane {
   unsigned row_at, swizzle;
@@ -183,12 +175,6 @@ struct Lane {
 
 BORDERED = r"""
 using Picks = uint4;
-__device__ __forceinline__ Picks picks_at(unsigned at) {
-  Picks p;
-  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(p.x), "=r"(p.y), "=r"(p.z), "=r"(p.w) : "r"(at) : "memory");
-  return p;
-}
 // Where the words of a lane's pixels are: some pixels on, in panels of ROW_BYTES of their channels.
 struct Lane {
   unsigned pixel;

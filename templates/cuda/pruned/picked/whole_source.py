@@ -5,8 +5,8 @@ from __future__ import annotations
 WHOLE = r"""
 // The sums of one tile's columns over all of k, x and weights from shared memory.
 __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, int stages, int own_row,
-    int lane) {
+    SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, const unsigned char*,
+    int stages, int own_row, int lane) {
   constexpr int OF_X = ROW_BYTES / 32 / DEPTH;  // stages of weights to one of x
   constexpr unsigned long long SWIZZLE = ROW_BYTES == 128 ? 1 : ROW_BYTES == 64 ? 2 : 3;
   #pragma unroll 1

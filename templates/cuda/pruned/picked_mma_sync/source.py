@@ -48,6 +48,11 @@ __device__ __forceinline__ void read_columns(unsigned (&b)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at) : "memory");
 }
+__device__ __forceinline__ Picks picks_at(unsigned at) {
+  Picks p;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(p.x), "=r"(p.y) : "r"(at) : "memory");
+  return p;
+}
 // The steps of a stage of weights.
 __device__ __forceinline__ void multiply_stage(
     SUM (&sums)[ALL], const Window& window, const Lane& place_of, unsigned stage, int lane) {
