@@ -32,14 +32,17 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
 
 // The last rounding of scores: `rint(x * by)` between two bounds of bytes, as its distance from the
 // lower one in units of 0 to 1. A sum of more than 2^23 is a whole number, and what saturates it is
-// the multiplication that makes the units. It rounds half to even where the lower bound is even;
-// otherwise units begin one below, and scores are `cut`.
+// the multiplication that makes the units. It rounds half to even where the bound that units begin at
+// is even: they may `turn`, and be the distance from the upper one. Otherwise they begin one below,
+// and scores are `cut`.
 struct Units {
   float by, from, unit, start, span;
-  bool cut;
+  bool cut, turned;
 
-  __device__ __forceinline__ void begin(float factor, float low, float high) {
-    by = factor;
+  __device__ __forceinline__ void begin(float factor, float lowest, float highest, bool may_turn) {
+    turned = may_turn && (int)lowest & 1 && !((int)highest & 1);
+    by = turned ? -factor : factor;
+    const float low = turned ? -highest : lowest, high = turned ? -lowest : highest;
     cut = (int)low & 1;
     const float bottom = cut ? low - 1.f : low;
     span = fmaxf(high - bottom, 1.f);
@@ -74,13 +77,19 @@ __device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_sign
 __device__ __forceinline__ int taken_of(int key_sum, const int* zero_points) {
   return SUMS_FROM + __ldg(zero_points) * (key_sum - DEPTH * __ldg(zero_points + 1));
 }
+__device__ __forceinline__ float approximate_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 __device__ __forceinline__ int over_lanes_sum(int x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// What rounding needs of the rows of a warp, wherever their products come from.
-struct Rounding {
+// What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is known
+// what `is_plain` says, so that no branch stands between their instructions.
+template <bool PLAIN> struct RoundingOf {
   RowPairs top, total, inverse;
   Units units;
   float factor, masked_inverse;
@@ -115,14 +124,24 @@ struct Rounding {
   // Powers of up to 2^NEAR and their sums are far from the end of floats.
   __device__ __forceinline__ void begin_units() {
     constexpr float NEAR = 80.f, STEEPEST = 1e30f;
-    if (QUANTISED_MASKED) units.begin(1.f, by.masked_low, by.masked_high);
-    else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high);
-    else units.begin(by.scale, by.scores_low, by.scores_high);
+    if (QUANTISED_MASKED) units.begin(1.f, by.masked_low, by.masked_high, PLAIN);
+    else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high, PLAIN);
+    else units.begin(by.scale, by.scores_low, by.scores_high, PLAIN);
     factor = fminf(factor * units.span, STEEPEST);  // not infinite, which 0 cannot be multiplied by
     near = factor <= NEAR;
+    if (units.turned) factor = -factor;
+  }
+  // Of a PLAIN one: powers are over the score of a row's first key, scores need no cut, shares none.
+  __device__ __forceinline__ bool is_plain() {
+    read_shares();
+    return WHOLE && near && !units.cut && !cuts_shares;
+  }
+  // What a key has for a score that a query does not see.
+  __device__ __forceinline__ float hidden() const {
+    return PLAIN && units.turned ? infinity() : -infinity();
   }
   __device__ __forceinline__ void cut_scores(Scores& z) const {
-    if (!WHOLE || !units.cut) return;
+    if (!WHOLE || PLAIN || !units.cut) return;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -167,20 +186,58 @@ struct Rounding {
   // row of equal scores all shares are this number, rounded as a model rounds it: beside a tie, as
   // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
-    join_lanes(top, total, factor);
-    of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
     v_zero = __ldg(zero_points + 2);
-    // A share is at most 1, and seldom more steps than its type has.
-    cuts_shares = !((of_shares.shares_most + 0.5f) * of_shares.shares_step > 1.00001f);
+    read_shares();
+    if constexpr (PLAIN) {
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int half = 0; half < 2; ++half)
+          inverse.of[r][half] = over_step(over_lanes_sum(total.of[r][half]));
+      return;
+    }
+    join_lanes(top, total, factor);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         inverse.of[r][half] = __fdiv_rn(__frcp_rn(total.of[r][half]), of_shares.shares_step);
   }
+  __device__ __forceinline__ void read_shares() {
+    of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
+    // A share is at most 1, and seldom more steps than its type has.
+    cuts_shares = !((of_shares.shares_most + 0.5f) * of_shares.shares_step > 1.00001f);
+  }
+  // The same quotient of the reciprocal, of sums from 2^-80 to 2^100: rounded twice, as divisions
+  // are that look for the ends of floats first.
+  __device__ __forceinline__ float over_step(float sum) const {
+    const float step = of_shares.shares_step, near_one = approximate_reciprocal(sum);
+    const float one = __fmaf_rn(near_one, -__fmaf_rn(sum, near_one, -1.f), near_one);
+    const float near_step = approximate_reciprocal(step);
+    const float of_step = __fmaf_rn(near_step, __fmaf_rn(-step, near_step, 1.f), near_step);
+    const float quotient = __fmul_rn(of_step, one);
+    return __fmaf_rn(of_step, __fmaf_rn(-step, quotient, one), quotient);
+  }
+  // Scores of a tile become powers over the score of the row's first key.
+  __device__ __forceinline__ void raise_plain(Scores& z, int seen_tiles) {
+    if (top.of[0][0] == -infinity())
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) top.of[0][half] = first_of(z, 0, half);
+    #pragma unroll
+    for (int t = 0; t < KEY_TILES; ++t)
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (t >= seen_tiles) {
+          z[0][t][e] = 0.f;
+        } else {
+          z[0][t][e] = power_of_two(exponent_of(z[0][t][e], top.of[0][e / 2], factor));
+          total.of[0][e / 2] += z[0][t][e];
+        }
+      }
+  }
   // Powers are cut where their shares exceed the most of their type.
   __device__ __forceinline__ void cut_powers(Scores& z) const {
-    if (!cuts_shares) return;
+    if (PLAIN || !cuts_shares) return;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -208,7 +265,7 @@ struct Rounding {
       const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
       shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
       int& sum = shares_sum[r][i % 2];
-      if (v_zero != 0) sum = add_bytes(shares[i], sum, false);
+      if (PLAIN || v_zero != 0) sum = add_bytes(shares[i], sum, false);
     }
   }
   // Four neighbouring columns of y at a time.
@@ -237,5 +294,6 @@ struct Rounding {
     else return quantise<OUT, 4>(four, out.low, out.high, out.zero_point).word[0];
   }
 };
+using Rounding = RoundingOf<false>;
 """
-"""Struct Rounding; OUT, SIGNED and `quantise` are those of `NumberNamespace`."""
+"""OUT, SIGNED and `quantise` are those of `NumberNamespace`."""

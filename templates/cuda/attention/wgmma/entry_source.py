@@ -28,12 +28,25 @@ __device__ __forceinline__ void attend(
   if (consumer >= block.consumers) return;
   const float* own_mask =
       MASK + block.pair / HEADS * MASK_BATCH + block.pair % HEADS * MASK_HEAD;
-  State state;
-  state.begin(BEGIN);
-  wait_for(block.of_queries(), 0);
-  consume(state, block, own_mask, consumer, block.first_row + consumer * 64 + own_warp * 16, lane);
-  if constexpr (OUT_FLOATS)
-    store_floats(state, block, static_cast<float*>(y), consumer, own_warp, lane);
-  else store_own(state, block, maps.y, consumer, own_warp, lane);
+  const int row = block.first_row + consumer * 64 + own_warp * 16;
+  const auto attend_rows = [&](auto& state) {
+    wait_for(block.of_queries(), 0);
+    consume(state, block, own_mask, consumer, row, lane);
+    if constexpr (OUT_FLOATS)
+      store_floats(state, block, static_cast<float*>(y), consumer, own_warp, lane);
+    else store_own(state, block, maps.y, consumer, own_warp, lane);
+  };
+  ROWS_OF_STATE
 }
 """
+
+FLOAT_ROWS = """State state;
+  state.begin(scalars);
+  attend_rows(state);"""
+BYTE_ROWS = """State<true> plain;
+  plain.begin(scalars, zero_points);
+  if (plain.is_plain()) return attend_rows(plain);
+  State<false> state;
+  state.begin(scalars, zero_points);
+  attend_rows(state);"""
+"""How the rows of a consumer are computed; `attend_rows` is that of `ENTRY`."""

@@ -18,7 +18,7 @@ from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.wgmma.block_source import BLOCK
 from autoq.templates.cuda.attention.wgmma.byte_loop_source import BYTE_LOOP
 from autoq.templates.cuda.attention.wgmma.byte_source import BYTES
-from autoq.templates.cuda.attention.wgmma.entry_source import ENTRY
+from autoq.templates.cuda.attention.wgmma.entry_source import BYTE_ROWS, ENTRY, FLOAT_ROWS
 from autoq.templates.cuda.attention.wgmma.float_loop_source import FLOAT_LOOP
 from autoq.templates.cuda.attention.wgmma.float_source import FLOATS
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
@@ -31,7 +31,13 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
-_BYTE_PARTS = ROUNDING + BYTES.replace("struct State", TURN + "struct State", 1) + BYTE_LOOP
+_BYTE_PARTS = (
+    ROUNDING
+    + BYTES.replace(
+        "template <bool PLAIN> struct State", TURN + "template <bool PLAIN> struct State", 1
+    )
+    + BYTE_LOOP
+)
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -124,7 +130,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
     types = {"mask": "float", "scalars": "float", "zero_points": "int"}
     entry = ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK +", "mask +" if work.mask_axes else "(const float*)nullptr +")
-    entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
+    entry = entry.replace("ROWS_OF_STATE", FLOAT_ROWS if work.floating else BYTE_ROWS)
     entry = entry.replace("HELP", "" if work.floating else "zero_points,")
     scores, values = _atoms(plan)
     source = PIPELINE + scores.assembly("multiply_keys") + values.assembly("multiply_values")

@@ -129,8 +129,14 @@ def _rules(
         return not (config.keeps_powers and workload.floating)
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
-        """Consumers of bytes compute one tile after the other, each by itself."""
-        return workload.floating or not (config.ahead or config.turns)
+        """Consumers of bytes compute by themselves."""
+        return workload.floating or not config.turns
+
+    def bytes_are_there_ahead(config: WgmmaAttentionConfig) -> bool:
+        """Products of bytes are asked for ahead where all keys are there, and powers are kept."""
+        if workload.floating or not config.ahead:
+            return True
+        return config.keeps_powers and config.stages == plan_of(config).tiles
 
     def registers_suffice(config: WgmmaAttentionConfig) -> bool:
         """Scores, shares and sums fit the registers of a consumer."""
@@ -157,6 +163,7 @@ def _rules(
         consumers_take_turns,
         only_bytes_are_kept,
         bytes_take_no_turns,
+        bytes_are_there_ahead,
         registers_suffice,
         products_compile,
         shared_memory_suffices,

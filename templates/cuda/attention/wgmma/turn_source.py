@@ -53,8 +53,7 @@ __device__ __forceinline__ void prepare_step(
   if (steps.needs_keys(step)) {
     const int stage = stage_of(step);
     wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
-    if (__ldg(zero_points) != 0)
-      add_keys(block.keys(stage), block.sums(stage), zero_points, helper, lane);
+    add_keys(block.keys(stage), block.sums(stage), zero_points, helper, lane);
     __syncwarp();
     leave(block.barrier(SUMS_THERE, stage), lane);
     leave(block.barrier(KEYS_LEFT, stage), lane);
