@@ -8,14 +8,16 @@ BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
-struct State : Rounding {
+template <bool PLAIN> struct State : RoundingOf<PLAIN> {
+  using Base = RoundingOf<PLAIN>;
+  using Base::top, Base::total, Base::factor, Base::near;
   Sums sums;
   unsigned from, queries[HOLDS_QUERIES ? DEPTH_STEPS : 1][ROW_TILES][4];
   int q_zero, from_row[ROW_TILES][2];
 
   __device__ __forceinline__ void begin(
       const float* scalars, const int* zero_points, unsigned rows, int lane) {
-    begin_rounding(scalars, zero_points);
+    this->begin_rounding(scalars, zero_points);
     q_zero = __ldg(zero_points);
     const int k_zero = __ldg(zero_points + 1);
     from = rows;
@@ -84,8 +86,8 @@ struct State : Rounding {
             if constexpr (MASKED)
               added = masks_at(mask, place_in(corner, r, 2 * pair + t, e, lane));
             float* to = &z[r][2 * pair + t][e];
-            to[0] = score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
-            to[1] = score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
+            to[0] = this->score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
+            to[1] = this->score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
           }
     }
   }
@@ -106,7 +108,7 @@ struct State : Rounding {
           unsigned bits[4];
           #pragma unroll
           for (int e = 0; e < 4; ++e)
-            bits[e] = __float_as_uint(__fadd_rn(z[r][4 * four + t][e], ROUNDS - least()));
+            bits[e] = __float_as_uint(__fadd_rn(z[r][4 * four + t][e], ROUNDS - this->least()));
           words[t] = __byte_perm(__byte_perm(bits[0], bits[1], 0x0040),
                                  __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
         }
@@ -114,7 +116,7 @@ struct State : Rounding {
       }
   }
   __device__ __forceinline__ void look_back(Scores& z, char* shared, int key, int lane) const {
-    const float zero = 8388608.f - least();  // what a byte as the last one of a float is more than
+    const float zero = 8388608.f - this->least();  // what a byte as the last one of a float is more than
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -138,13 +140,15 @@ struct State : Rounding {
     else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
     else score_tile<false>(z, keys, mask, corner, lane);
     if (KEEPS_SCORES && measures) keep(z, shared, corner.key, lane);
-    hide(z, corner, lane);
-    if constexpr (TILES == 1) {
+    this->cut_scores(z);
+    hide(z, corner, lane, this->hidden());
+    if constexpr (PLAIN) {
+      this->raise_plain(z, corner.key == 0 && (measures || TILES == 1));
+    } else if constexpr (TILES == 1) {
       RowPairs rescale;
-      raise_online(z, top, total, rescale, factor);
-      measured();
+      raise_online(z, top, total, rescale, factor, near);
     } else if (measures) {
-      measure_rows(z, top, total, factor);
+      measure_rows(z, top, total, factor, near);
     } else {
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
@@ -154,18 +158,21 @@ struct State : Rounding {
           raise_row(z, r, half, settled_base(z, r, half, top.of[r][half]), factor, again);
         }
     }
+    if constexpr (TILES == 1) this->measured();
+    if constexpr (TILES == 1) this->cut_powers(z);
+    else if (!measures) this->cut_powers(z);
   }
   __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
       #pragma unroll
-      for (int r = 0; r < ROW_TILES; ++r) share(shares[r], z, r, step);
+      for (int r = 0; r < ROW_TILES; ++r) this->share(shares[r], z, r, step);
       weigh_values(sums, shares, values, step, lane);
     }
   }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
-    finish_rows(sums, store, lane);
+    this->finish_rows(sums, store, lane);
   }
 };
 """

@@ -32,12 +32,23 @@ __device__ __forceinline__ void attend(
     const void* q, const void* k, const void* v, PARAMETERS void* y, void* shared, int block,
     int thread) {
   const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
-  State state;
   const Block own = block_of(q, k, v, MASK, shared, block);
-  const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
-  attend_block(state, own, shared, y, begin, block / ROW_BLOCKS, thread);
+  fetch_first(own, thread);
+  const auto attend_rows = [&](auto& state) {
+    const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
+    attend_block(state, own, shared, y, begin, block / ROW_BLOCKS, thread);
+  };
+  ROWS_OF_STATE
 }
 """
+_FLOAT_ROWS = """State state;
+  attend_rows(state);"""
+_BYTE_ROWS = """State<true> plain;
+  plain.begin_rounding(scalars, zero_points);
+  if (plain.is_plain()) return attend_rows(plain);
+  State<false> state;
+  attend_rows(state);"""
+"""How the rows of a warp are computed."""
 
 
 def build_kernel(plan: AttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -67,6 +78,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     types = {"mask": "float", "scalars": "float", "zero_points": "int"}
     entry = _ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK", "mask" if work.mask_axes else "nullptr")
+    entry = entry.replace("ROWS_OF_STATE", _FLOAT_ROWS if work.floating else _BYTE_ROWS)
     entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
     source = (
         MEMORY
@@ -95,7 +107,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
-            "CUBICS": 0, "UNITS": False,
+            "CUBICS": 0, "UNITS": not (work.floating or config.keeps_scores),
             "KEPT_AT": plan.kept_at,
             "ROW_BLOCKS": plan.row_blocks,
         },

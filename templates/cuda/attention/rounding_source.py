@@ -1,6 +1,8 @@
 """CUDA source of what attention of bytes rounds as a quantised model does: scores, shares, y."""
 
 ROUNDING = r"""
+// Of the 8 keys that an accumulator has, those whose tiles have any of the sequence.
+constexpr int SEEN_TILES = TILES == 1 ? (KEYS + 7) / 8 : KEY_TILES;
 // Numbers of 22 bits that are added to it are rounded half to even.
 constexpr float ROUNDS = 12582912.f;
 // Sums of so few products are within 22 bits, whatever the zero points: they are added to the bits
@@ -32,9 +34,9 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
 
 // The last rounding of scores: `rint(x * by)` between two bounds of bytes, as its distance from the
 // lower one in units of 0 to 1. A sum of more than 2^23 is a whole number, and what saturates it is
-// the multiplication that makes the units. It rounds half to even where the bound that units begin at
-// is even: they may `turn`, and be the distance from the upper one. Otherwise they begin one below,
-// and scores are `cut`.
+// the multiplication that makes the units. It rounds half to even where the bound that units begin
+// at is even: they may `turn`, and be the distance from the upper one. Otherwise they begin one
+// below, and scores are `cut`.
 struct Units {
   float by, from, unit, start, span;
   bool cut, turned;
@@ -87,8 +89,8 @@ __device__ __forceinline__ int over_lanes_sum(int x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is known
-// what `is_plain` says, so that no branch stands between their instructions.
+// What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is
+// known what `is_plain` says, so that no branch stands between their instructions.
 template <bool PLAIN> struct RoundingOf {
   RowPairs top, total, inverse;
   Units units;
@@ -131,7 +133,7 @@ template <bool PLAIN> struct RoundingOf {
     near = factor <= NEAR;
     if (units.turned) factor = -factor;
   }
-  // Of a PLAIN one: powers are over the score of a row's first key, scores need no cut, shares none.
+  // Of a PLAIN one: powers are over the score of a row's first key, and nothing needs a cut.
   __device__ __forceinline__ bool is_plain() {
     read_shares();
     return WHOLE && near && !units.cut && !cuts_shares;
@@ -219,21 +221,24 @@ template <bool PLAIN> struct RoundingOf {
     return __fmaf_rn(of_step, __fmaf_rn(-step, quotient, one), quotient);
   }
   // Scores of a tile become powers over the score of the row's first key.
-  __device__ __forceinline__ void raise_plain(Scores& z, int seen_tiles) {
-    if (top.of[0][0] == -infinity())
-      #pragma unroll
-      for (int half = 0; half < 2; ++half) top.of[0][half] = first_of(z, 0, half);
+  __device__ __forceinline__ void raise_plain(Scores& z, bool first) {
     #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t)
+    for (int r = 0; r < ROW_TILES; ++r) {
       #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (t >= seen_tiles) {
-          z[0][t][e] = 0.f;
-        } else {
-          z[0][t][e] = power_of_two(exponent_of(z[0][t][e], top.of[0][e / 2], factor));
-          total.of[0][e / 2] += z[0][t][e];
+      for (int half = 0; half < 2; ++half)
+        if (first) top.of[r][half] = first_of(z, r, half);
+      #pragma unroll
+      for (int t = 0; t < KEY_TILES; ++t)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (t >= SEEN_TILES) {
+            z[r][t][e] = 0.f;
+          } else {
+            z[r][t][e] = power_of_two(exponent_of(z[r][t][e], top.of[r][e / 2], factor));
+            total.of[r][e / 2] += z[r][t][e];
+          }
         }
-      }
+    }
   }
   // Powers are cut where their shares exceed the most of their type.
   __device__ __forceinline__ void cut_powers(Scores& z) const {

@@ -69,7 +69,7 @@ template <bool PLAIN> struct Consumer {
         if (!AHEAD) start_scores(products[tile], tile);
         wait_for_all_but<KEPT - 1>(AHEAD ? KEPT - 1 - tile : 0);
         finish_scores(powers[tile], products[tile], tile, tile);
-        state.raise(powers[tile]);
+        state.raise(powers[tile], tile == 0);
         tops[tile] = state.top;
       }
     state.settle();
@@ -100,7 +100,7 @@ template <bool PLAIN> struct Consumer {
     for (int tile = 0; tile < block.tiles; ++tile) {
       Scores z;
       score(z, tile, tile);
-      state.measure(z);
+      state.measure(z, tile == 0);
     }
     state.settle();
     #pragma unroll 1

@@ -8,8 +8,6 @@ BYTES = r"""
 using Sums = unsigned[1][OUT_TILES][4];
 using Products = unsigned[KEY_TILES][4];
 using Shares = unsigned[TILE_KEYS / 32][4];
-// Of 8 keys, those that a row has.
-constexpr int SEEN_TILES = TILES == 1 ? (KEYS + 7) / 8 : KEY_TILES;
 
 template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   using Base = RoundingOf<PLAIN>;
@@ -94,19 +92,19 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
     this->cut_scores(z);
   }
   // Scores become powers, which are added up, over the largest score so far, or over any.
-  __device__ __forceinline__ void raise(Scores& z) {
-    if constexpr (PLAIN) return this->raise_plain(z, SEEN_TILES);
+  __device__ __forceinline__ void raise(Scores& z, bool first) {
+    if constexpr (PLAIN) return this->raise_plain(z, first);
     RowPairs rescale;
     raise_online(z, top, total, rescale, factor, near);
   }
   // The same without what becomes of them: their sums alone.
-  __device__ __forceinline__ void measure(Scores& z) {
-    if constexpr (PLAIN) this->raise_plain(z, SEEN_TILES);
+  __device__ __forceinline__ void measure(Scores& z, bool first) {
+    if constexpr (PLAIN) this->raise_plain(z, first);
     else measure_rows(z, top, total, factor, near);
   }
   // Powers over the row's largest score, whose sum is known.
   __device__ __forceinline__ void raise_measured(Scores& z) {
-    if constexpr (PLAIN) return this->raise_plain(z, SEEN_TILES);
+    if constexpr (PLAIN) return this->raise_plain(z, false);
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float again = 0.f;

@@ -31,13 +31,8 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
-_BYTE_PARTS = (
-    ROUNDING
-    + BYTES.replace(
-        "template <bool PLAIN> struct State", TURN + "template <bool PLAIN> struct State", 1
-    )
-    + BYTE_LOOP
-)
+_STATE = "template <bool PLAIN> struct State"
+_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, TURN + _STATE, 1) + BYTE_LOOP
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
