@@ -65,7 +65,9 @@ template <class State, class Begin> __device__ __forceinline__ void attend_at_on
   const int lane = thread % 32;
   wait_for_copies<1>();
   __syncthreads();
+  state.prepare(block.stage(0), block.shared, 0, thread);
   begin();
+  state.meet();
   Scores z;
   state.look_at(z, block.stage(0), block.mask, {row, 0}, false, block.shared, lane);
   wait_for_copies<0>();
@@ -87,6 +89,10 @@ template <class State, class Begin> __device__ __forceinline__ void attend_in_tu
     fetch_step(block, step + STAGES - 1, thread);
     const int tile = step < measuring ? step : step - measuring;
     const unsigned keys = block.stage(step % STAGES);
+    if (!TWICE || step < measuring) {
+      state.prepare(keys, block.shared, tile, thread);
+      state.meet();
+    }
     Scores z;
     const Corner corner = {row, tile * TILE_KEYS};
     state.look_at(z, keys, block.mask, corner, step < measuring, block.shared, lane);

@@ -8,18 +8,33 @@ BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
 
+// What the zero point of queries takes from scores of a tile of keys, by all threads of a block.
+__device__ __forceinline__ void add_keys(
+    unsigned keys, char* shared, int tile, int q_zero, int k_zero, int thread) {
+  int* sums = reinterpret_cast<int*>(shared + SUMS_AT) + tile * TILE_KEYS;
+  #pragma unroll
+  for (int start = 0; start < TILE_KEYS; start += THREADS) {
+    const int key = start + thread;
+    if (TILE_KEYS % THREADS == 0 || key < TILE_KEYS) {
+      int sum = 0;
+      #pragma unroll
+      for (int byte = 0; byte < DEPTH_STEPS * 32; byte += 16)
+        sum = add_16_bytes(keys + key * PITCH + byte, sum, K_SIGNED);
+      sums[key] = taken_of(sum, q_zero, k_zero);
+    }
+  }
+}
+
 template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   using Base = RoundingOf<PLAIN>;
   using Base::top, Base::total, Base::factor, Base::near;
+  // Whether powers follow scores of 8 keys at a time, so that one kind of unit works beside others.
+  static constexpr bool RAISES_AT_ONCE = PLAIN && TILES == 1 && !CAUSAL;
   Sums sums;
   unsigned from, queries[HOLDS_QUERIES ? DEPTH_STEPS : 1][ROW_TILES][4];
-  int q_zero, from_row[ROW_TILES][2];
+  int from_row[ROW_TILES][2];
 
-  __device__ __forceinline__ void begin(
-      const float* scalars, const int* zero_points, unsigned rows, int lane) {
-    this->begin_rounding(scalars, zero_points);
-    q_zero = __ldg(zero_points);
-    const int k_zero = __ldg(zero_points + 1);
+  __device__ __forceinline__ void begin(unsigned rows, int lane) {
     from = rows;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r) {
@@ -40,26 +55,16 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         from_row[r][half] =
-            SUMS_FROM + k_zero * (DEPTH * q_zero - over_lanes_sum(from_row[r][half]));
+            SUMS_FROM - this->k_zero * over_lanes_sum(from_row[r][half]);
     }
   }
 
-  template <bool Q_ZERO> __device__ __forceinline__ void score_tile(
-      Scores& z, unsigned keys, const float* mask, Corner corner, int lane) {
-    const unsigned every = (q_zero & 0xff) * 0x01010101u;
-    const unsigned zeros[4] = {every, every, every, every};
+  __device__ __forceinline__ void score_tile(
+      Scores& z, unsigned keys, const int* of_keys, const float* mask, Corner corner, int lane) {
     #pragma unroll
-    for (int pair = 0; pair < KEY_TILES / 2; ++pair) {
+    for (int pair = 0; pair < (SEEN_TILES + 1) / 2; ++pair) {
       if (pair % 4 == 0) __syncwarp();  // or registers fill with keys of all pairs
-      int products[ROW_TILES][2][4], of_keys[2][4];
-      #pragma unroll
-      for (int t = 0; t < 2; ++t)
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          of_keys[t][e] = 0;
-          #pragma unroll
-          for (int r = 0; r < ROW_TILES; ++r) products[r][t][e] = from_row[r][e / 2];
-        }
+      int products[ROW_TILES][2][4];
       #pragma unroll
       for (int step = 0; step < DEPTH_STEPS; ++step) {
         unsigned b[4];
@@ -68,28 +73,39 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
         for (int r = 0; r < ROW_TILES; ++r) {
           auto& a = queries[HOLDS_QUERIES ? step : 0][r];
           if constexpr (!HOLDS_QUERIES) read_queries(a, from, r, step, lane);
-          multiply_keys(products[r][0], a, b[0], b[1]);
-          multiply_keys(products[r][1], a, b[2], b[3]);
-        }
-        if constexpr (Q_ZERO) {
-          multiply_keys(of_keys[0], zeros, b[0], b[1]);
-          multiply_keys(of_keys[1], zeros, b[2], b[3]);
+          #pragma unroll
+          for (int t = 0; t < 2; ++t)
+            if (step == 0) start_bytes(products[r][t], a, b[2 * t], b[2 * t + 1], from_row[r]);
+            else multiply_keys(products[r][t], a, b[2 * t], b[2 * t + 1]);
         }
       }
       #pragma unroll
-      for (int r = 0; r < ROW_TILES; ++r)
+      for (int t = 0; t < 2; ++t) {
+        const int key = (2 * pair + t) * 8 + lane % 4 * 2;
+        const int2 taken = *reinterpret_cast<const int2*>(of_keys + corner.key + key);
         #pragma unroll
-        for (int t = 0; t < 2; ++t)
+        for (int r = 0; r < ROW_TILES; ++r)
           #pragma unroll
           for (int e = 0; e < 4; e += 2) {
             float2 added = make_float2(0.f, 0.f);
             if constexpr (MASKED)
               added = masks_at(mask, place_in(corner, r, 2 * pair + t, e, lane));
             float* to = &z[r][2 * pair + t][e];
-            to[0] = this->score(products[r][t][e] - (Q_ZERO ? of_keys[t][0] : 0), added.x);
-            to[1] = this->score(products[r][t][e + 1] - (Q_ZERO ? of_keys[t][1] : 0), added.y);
+            to[0] = this->score(products[r][t][e], taken.x, added.x);
+            to[1] = this->score(products[r][t][e + 1], taken.y, added.y);
           }
+        if constexpr (RAISES_AT_ONCE) {
+          hide_eight(z, 2 * pair + t, corner, lane, this->hidden());
+          this->raise_plain(z, 2 * pair + t, pair == 0 && t == 0);
+        }
+      }
     }
+    #pragma unroll
+    for (int t = (SEEN_TILES + 1) / 2 * 2; t < KEY_TILES; ++t)
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) z[r][t][e] = 0.f;
   }
 
   // Where a lane keeps 16 scores of a tile of rows and four tiles of keys.
@@ -137,12 +153,14 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
       Scores& z, unsigned keys, const float* mask, Corner corner, bool measures, char* shared,
       int lane) {
     if (KEEPS_SCORES && !measures) look_back(z, shared, corner.key, lane);
-    else if (q_zero != 0) score_tile<true>(z, keys, mask, corner, lane);
-    else score_tile<false>(z, keys, mask, corner, lane);
+    else score_tile(z, keys, reinterpret_cast<const int*>(shared + SUMS_AT), mask, corner, lane);
     if (KEEPS_SCORES && measures) keep(z, shared, corner.key, lane);
-    this->cut_scores(z);
-    hide(z, corner, lane, this->hidden());
-    if constexpr (PLAIN) {
+    if constexpr (!RAISES_AT_ONCE) {
+      this->cut_scores(z);
+      hide(z, corner, lane, this->hidden());
+    }
+    if constexpr (RAISES_AT_ONCE) {
+    } else if constexpr (PLAIN) {
       this->raise_plain(z, corner.key == 0 && (measures || TILES == 1));
     } else if constexpr (TILES == 1) {
       RowPairs rescale;
@@ -171,7 +189,14 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
       weigh_values(sums, shares, values, step, lane);
     }
   }
+  // What all threads of a block find out of a tile of keys, before they meet.
+  __device__ __forceinline__ void prepare(
+      unsigned keys, char* shared, int tile, int thread) const {
+    add_keys(keys, shared, tile, this->q_zero, this->k_zero, thread);
+  }
+  __device__ __forceinline__ void meet() const { __syncthreads(); }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
+    this->read_outputs();
     this->finish_rows(sums, store, lane);
   }
 };

@@ -47,6 +47,7 @@ _BYTE_ROWS = """State<true> plain;
   plain.begin_rounding(scalars, zero_points);
   if (plain.is_plain()) return attend_rows(plain);
   State<false> state;
+  state.begin_rounding(scalars, zero_points);
   attend_rows(state);"""
 """How the rows of a warp are computed."""
 
@@ -79,7 +80,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     entry = _ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK", "mask" if work.mask_axes else "nullptr")
     entry = entry.replace("ROWS_OF_STATE", _FLOAT_ROWS if work.floating else _BYTE_ROWS)
-    entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
+    entry = entry.replace("BEGIN,", "scalars," if work.floating else "")
     source = (
         MEMORY
         + fragments
@@ -108,7 +109,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
             "CUBICS": 0, "UNITS": not (work.floating or config.keeps_scores),
-            "KEPT_AT": plan.kept_at,
+            "KEPT_AT": plan.kept_at, "SUMS_AT": plan.sums_at,
             "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

@@ -76,8 +76,14 @@ __device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_sign
   return add_bytes(all.w, sum, is_signed);
 }
 // What the zero point of queries takes from all scores of a key.
-__device__ __forceinline__ int taken_of(int key_sum, const int* zero_points) {
-  return SUMS_FROM + __ldg(zero_points) * (key_sum - DEPTH * __ldg(zero_points + 1));
+__device__ __forceinline__ int taken_of(int key_sum, int q_zero, int k_zero) {
+  return SUMS_FROM + q_zero * (key_sum - DEPTH * k_zero);
+}
+// A word of memory that no kernel writes, read here and not where it is first needed.
+__device__ __forceinline__ int read_now(const void* from) {
+  int word;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(word) : "l"(from));
+  return word;
 }
 __device__ __forceinline__ float approximate_reciprocal(float x) {
   float y;
@@ -96,7 +102,7 @@ template <bool PLAIN> struct RoundingOf {
   Units units;
   float factor, masked_inverse;
   bool near, cuts_shares;
-  int v_zero, shares_sum[ROW_TILES][2];
+  int q_zero, k_zero, v_zero, shares_sum[ROW_TILES][2];
   const float* scalars;
   const int* zero_points;
   OfScores by;
@@ -106,6 +112,8 @@ template <bool PLAIN> struct RoundingOf {
   __device__ __forceinline__ void begin_rounding(const float* floats, const int* integers) {
     scalars = floats;
     zero_points = integers;
+    q_zero = read_now(zero_points);
+    k_zero = read_now(zero_points + 1);
     by = read_part<OfScores>(scalars);
     masked_inverse = __frcp_rn(by.masked_step);
     factor = LOG2E;
@@ -113,6 +121,9 @@ template <bool PLAIN> struct RoundingOf {
     else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
     near = false;
     if constexpr (WHOLE) begin_units();
+    begin_rows();
+  }
+  __device__ __forceinline__ void begin_rows() {
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -188,7 +199,6 @@ template <bool PLAIN> struct RoundingOf {
   // row of equal scores all shares are this number, rounded as a model rounds it: beside a tie, as
   // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
-    v_zero = __ldg(zero_points + 2);
     read_shares();
     if constexpr (PLAIN) {
       #pragma unroll
@@ -198,6 +208,7 @@ template <bool PLAIN> struct RoundingOf {
           inverse.of[r][half] = over_step(over_lanes_sum(total.of[r][half]));
       return;
     }
+    v_zero = __ldg(zero_points + 2);
     join_lanes(top, total, factor);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
@@ -223,21 +234,24 @@ template <bool PLAIN> struct RoundingOf {
   // Scores of a tile become powers over the score of the row's first key.
   __device__ __forceinline__ void raise_plain(Scores& z, bool first) {
     #pragma unroll
+    for (int t = 0; t < KEY_TILES; ++t) raise_plain(z, t, first && t == 0);
+  }
+  // The same of 8 keys.
+  __device__ __forceinline__ void raise_plain(Scores& z, int t, bool first) {
+    #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r) {
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         if (first) top.of[r][half] = first_of(z, r, half);
       #pragma unroll
-      for (int t = 0; t < KEY_TILES; ++t)
-        #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          if (t >= SEEN_TILES) {
-            z[r][t][e] = 0.f;
-          } else {
-            z[r][t][e] = power_of_two(exponent_of(z[r][t][e], top.of[r][e / 2], factor));
-            total.of[r][e / 2] += z[r][t][e];
-          }
+      for (int e = 0; e < 4; ++e) {
+        if (t < SEEN_TILES) {
+          z[r][t][e] = power_of_two(exponent_of(z[r][t][e], top.of[r][e / 2], factor));
+          total.of[r][e / 2] += z[r][t][e];
+        } else {
+          z[r][t][e] = 0.f;
         }
+      }
     }
   }
   // Powers are cut where their shares exceed the most of their type.
@@ -273,10 +287,20 @@ template <bool PLAIN> struct RoundingOf {
       if (PLAIN || v_zero != 0) sum = add_bytes(shares[i], sum, false);
     }
   }
+  // What y needs, which is on its way while the last products are computed.
+  __device__ __forceinline__ void read_outputs() {
+    const float* from = scalars + (sizeof(OfScores) + sizeof(OfShares)) / 4;
+    out.out_scale = __int_as_float(read_now(from));
+    if constexpr (!OUT_FLOATS) {
+      out.low = __int_as_float(read_now(from + 1));
+      out.high = __int_as_float(read_now(from + 2));
+      out.zero_point = __int_as_float(read_now(from + 3));
+    }
+    v_zero = read_now(zero_points + 2);
+  }
   // Four neighbouring columns of y at a time.
   template <class Sums, class Store> __device__ __forceinline__ void finish_rows(
       const Sums& sums, Store store, int lane) {
-    out = read_part<OfOutputs>(scalars + (sizeof(OfScores) + sizeof(OfShares)) / 4);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll

@@ -16,7 +16,7 @@ template <bool PLAIN> struct Consumer {
 
   __device__ __forceinline__ void start_scores(Products& products, int step) {
     const int stage = stage_of(step);
-    wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
+    wait_for(block.barrier(KEYS_THERE, stage), block.key_phase(step));
     state.start_scores(products, block.own(consumer), block.keys(stage));
   }
   // Scores of the tile that a step brings, when its products are there.
@@ -24,7 +24,7 @@ template <bool PLAIN> struct Consumer {
       Scores& z, const Products& products, int tile, int step) {
     const int stage = stage_of(step);
     const Corner corner = {row, tile * TILE_KEYS};
-    wait_for(block.barrier(SUMS_THERE, stage), phase_of(step));
+    wait_for(block.barrier(SUMS_THERE, stage), block.key_phase(step));
     state.score_all(z, products, mask, corner, block.sums(stage), lane);
     leave(block.barrier(KEYS_LEFT, stage), lane);
     hide(z, corner, lane, state.hidden());
@@ -40,8 +40,12 @@ template <bool PLAIN> struct Consumer {
     state.cut_powers(z);
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) state.share(shares[step], z, 0, step);
-    wait_for(block.barrier(TURNED_THERE, stage_of(tile)), phase_of(tile));
+    wait_for(block.barrier(TURNED_THERE, stage_of(tile)), block.value_phase(tile));
     state.start_values(shares, block.turned(stage_of(tile)));
+  }
+  // No more products are asked for: the next queries may come.
+  __device__ __forceinline__ void leave_queries() {
+    if constexpr (PERSISTENT) leave(block.queries_left(), lane);
   }
   __device__ __forceinline__ void leave_values(int tile) {
     leave(block.barrier(TURNED_LEFT, stage_of(tile)), lane);
@@ -68,6 +72,7 @@ template <bool PLAIN> struct Consumer {
       if (tile < block.tiles) {
         if (!AHEAD) start_scores(products[tile], tile);
         wait_for_all_but<KEPT - 1>(AHEAD ? KEPT - 1 - tile : 0);
+        if (tile == KEPT - 1) leave_queries();
         finish_scores(powers[tile], products[tile], tile, tile);
         state.raise(powers[tile], tile == 0);
         tops[tile] = state.top;
@@ -84,6 +89,7 @@ template <bool PLAIN> struct Consumer {
           state.inverse.of[0][half] = inverse.of[0][half] * power_of_two(moved * state.factor);
         }
         start_values(shares[tile], powers[tile], tile);
+        if (tile == KEPT - 1 || CAUSAL) state.read_outputs();
         if (!AHEAD) {
           wait_for_products<0>();
           leave_values(tile);
@@ -107,11 +113,28 @@ template <bool PLAIN> struct Consumer {
     for (int tile = 0; tile < block.tiles; ++tile) {
       Scores z;
       score(z, tile, block.tiles + tile);
+      if (tile == block.tiles - 1) leave_queries();
       state.raise_measured(z);
       weigh(z, tile);
     }
+    state.read_outputs();
   }
 
+  // Of a block that has no rows for this consumer, everything is left as it comes.
+  __device__ __forceinline__ void skip() {
+    wait_for(block.of_queries(), block.nth % 2);
+    leave_queries();
+    #pragma unroll 1
+    for (int step = 0; step < KEY_STEPS; ++step) {
+      wait_for(block.barrier(KEYS_THERE, stage_of(step)), block.key_phase(step));
+      leave(block.barrier(KEYS_LEFT, stage_of(step)), lane);
+    }
+    #pragma unroll 1
+    for (int tile = 0; tile < TILES; ++tile) {
+      wait_for(block.barrier(TURNED_THERE, stage_of(tile)), block.value_phase(tile));
+      leave_values(tile);
+    }
+  }
   __device__ __forceinline__ void consume() {
     state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
     if constexpr (KEEPS_POWERS || TILES == 1) keep();
@@ -120,6 +143,9 @@ template <bool PLAIN> struct Consumer {
 };
 template <bool PLAIN> __device__ __forceinline__ void consume(
     State<PLAIN>& state, const Block& block, const float* mask, int consumer, int row, int lane) {
-  Consumer<PLAIN>{state, block, mask, consumer, row, lane}.consume();
+  Consumer<PLAIN> own = {state, block, mask, consumer, row, lane};
+  if (PERSISTENT && consumer >= block.consumers) return own.skip();
+  state.begin_rows();
+  own.consume();
 }
 """

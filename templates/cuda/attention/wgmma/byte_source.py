@@ -11,14 +11,10 @@ using Shares = unsigned[TILE_KEYS / 32][4];
 
 template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   using Base = RoundingOf<PLAIN>;
-  using Base::top, Base::total, Base::inverse, Base::factor, Base::near;
+  using Base::top, Base::total, Base::inverse, Base::factor, Base::near, Base::k_zero;
   Sums sums;
-  int k_zero, from_row[2];
+  int from_row[2];
 
-  __device__ __forceinline__ void begin(const float* scalars, const int* zero_points) {
-    this->begin_rounding(scalars, zero_points);
-    k_zero = __ldg(zero_points + 1);
-  }
   // When all keys have been seen: until then no register is needed for what shares weigh.
   __device__ __forceinline__ void settle() {
     this->measured();

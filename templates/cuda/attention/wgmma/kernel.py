@@ -98,7 +98,7 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
-        block = T.cta_id([plan.blocks])
+        block = T.cta_id([plan.grid])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         maps = T.meta_var([T.address_of(one) for one in (q_map, k_map, v_map, y_map)])
@@ -152,6 +152,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "GIVES_REGISTERS": config.gives_registers,
             "PRODUCER_REGISTERS": plan.registers.producer,
             "CONSUMER_REGISTERS": plan.registers.consumer,
+            "PERSISTENT": config.persistent, "BLOCKS": plan.blocks, "GRID": plan.grid,
             "UNITS": not work.floating, "AHEAD": config.ahead, "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },

@@ -53,15 +53,22 @@ class WgmmaAttentionPlan:
             self.full_pairs * self.row_blocks
             + (workload.pairs - self.full_pairs) * self.small_blocks
         )
+        self.grid = (
+            min(self.blocks, target.units * config.blocks_per_sm)
+            if config.persistent
+            else self.blocks
+        )
+        """Blocks that are launched."""
         self.twice = not workload.floating and self.tiles > 1
         """Whether tiles are gone through twice: a row's sum is known before shares are rounded."""
         self.tile_bytes = config.tile_keys * self.line * self.parts
         self.stage_bytes = 2 * self.tile_bytes
         if not workload.floating:
             self.stage_bytes += config.tile_keys * (workload.depth + _SUM_BYTES)
-        self.barriers_at = config.rows * self.line * self.parts + config.stages * self.stage_bytes
+        own_bytes = config.rows * self.line * self.parts * (2 if config.persistent else 1)
+        self.barriers_at = own_bytes + config.stages * self.stage_bytes
         barriers = _STAGE_BARRIERS[workload.floating]
-        self.smem_bytes = self.barriers_at + (1 + barriers * config.stages) * BARRIER_BYTES
+        self.smem_bytes = self.barriers_at + (2 + barriers * config.stages) * BARRIER_BYTES
 
     def _full_pairs(self) -> int:
         """All, or with small blocks those whose blocks fill multiprocessors round after round."""

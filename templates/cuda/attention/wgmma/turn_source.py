@@ -31,7 +31,7 @@ __device__ __forceinline__ void turn_values(
 
 // What the zero point of queries takes from scores of a tile of keys.
 __device__ __forceinline__ void add_keys(
-    unsigned keys, unsigned sums, const int* zero_points, int helper, int lane) {
+    unsigned keys, unsigned sums, int q_zero, int k_zero, int helper, int lane) {
   #pragma unroll 1
   for (int key = helper * 32 + lane; key < TILE_KEYS; key += HELPERS * 32) {
     int sum = 0;
@@ -42,26 +42,26 @@ __device__ __forceinline__ void add_keys(
         sum = add_16_bytes(keys + part * KEY_PART + swizzled<LINE>(key * LINE + byte), sum,
                            SIGNED<K>);
     asm volatile("st.shared.b32 [%0], %1;"
-                 :: "r"(sums + 4 * key), "r"(taken_of(sum, zero_points)) : "memory");
+                 :: "r"(sums + 4 * key), "r"(taken_of(sum, q_zero, k_zero)) : "memory");
   }
 }
 
 // What consumers need of a step beside what was loaded, by all helpers.
 __device__ __forceinline__ void prepare_step(
-    const Block& block, int step, const int* zero_points, int helper, int lane) {
+    const Block& block, int step, int q_zero, int k_zero, int helper, int lane) {
   const Steps steps = {block.tiles};
   if (steps.needs_keys(step)) {
     const int stage = stage_of(step);
-    wait_for(block.barrier(KEYS_THERE, stage), phase_of(step));
-    add_keys(block.keys(stage), block.sums(stage), zero_points, helper, lane);
+    wait_for(block.barrier(KEYS_THERE, stage), block.key_phase(step));
+    add_keys(block.keys(stage), block.sums(stage), q_zero, k_zero, helper, lane);
     __syncwarp();
     leave(block.barrier(SUMS_THERE, stage), lane);
     leave(block.barrier(KEYS_LEFT, stage), lane);
   }
   if (step >= steps.measuring()) {
     const int tile = steps.tile_of(step), stage = stage_of(tile);
-    wait_for(block.barrier(VALUES_THERE, stage), phase_of(tile));
-    wait_for(block.barrier(TURNED_LEFT, stage), phase_of(tile) ^ 1);
+    wait_for(block.barrier(VALUES_THERE, stage), block.value_phase(tile));
+    wait_for(block.barrier(TURNED_LEFT, stage), block.value_phase(tile) ^ 1);
     constexpr int UNITS = TILE_KEYS / 32 * (DEPTH / 16);
     #pragma unroll 2
     for (int unit = helper; unit < UNITS; unit += HELPERS)
@@ -73,21 +73,25 @@ __device__ __forceinline__ void prepare_step(
     leave(block.barrier(VALUES_LEFT, stage), lane);
   }
 }
-// A step's stages are loaded again as soon as it is prepared.
+// A step's stages are loaded again as soon as it is prepared, for the rows that come next too.
 __device__ __forceinline__ void help(
-    const Block& block, const Maps& maps, const int* zero_points, int helper, int lane) {
+    const Blocks& blocks, const Maps& maps, const int* zero_points, int helper, int lane) {
   const bool loads = helper == 0 && lane == 0;
-  const int count = Steps{block.tiles}.count();
-  if (loads) {
-    load_queries(block, maps);
+  const int q_zero = read_now(zero_points), k_zero = read_now(zero_points + 1);
+  const int count = Steps{blocks.nth(0).tiles}.count(), all = blocks.count() * count;
+  const auto load = [&](int step) {
+    const Block block = blocks.nth(step / count);
+    if (step % count == 0) load_queries(block, maps);
+    load_step(block, maps, step % count);
+  };
+  if (loads)
     #pragma unroll 1
-    for (int step = 0; step < min(STAGES, count); ++step) load_step(block, maps, step);
-  }
+    for (int step = 0; step < min(STAGES, all); ++step) load(step);
   #pragma unroll 1
-  for (int step = 0; step < count; ++step) {
+  for (int step = 0; step < all; ++step) {
     __syncwarp();
-    prepare_step(block, step, zero_points, helper, lane);
-    if (loads && step + STAGES < count) load_step(block, maps, step + STAGES);
+    prepare_step(blocks.nth(step / count), step % count, q_zero, k_zero, helper, lane);
+    if (loads && step + STAGES < all) load(step + STAGES);
   }
 }
 """
