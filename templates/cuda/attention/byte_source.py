@@ -177,8 +177,7 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
         }
     }
     if constexpr (TILES == 1) this->measured();
-    if constexpr (TILES == 1) this->cut_powers(z);
-    else if (!measures) this->cut_powers(z);
+    if (TILES == 1 || !measures) this->cut_powers(z);
   }
   __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
     #pragma unroll

@@ -144,11 +144,8 @@ template <bool PLAIN> struct RoundingOf {
     near = factor <= NEAR;
     if (units.turned) factor = -factor;
   }
-  // Of a PLAIN one: powers are over the score of a row's first key, and nothing needs a cut.
-  __device__ __forceinline__ bool is_plain() {
-    read_shares();
-    return WHOLE && near && !units.cut && !cuts_shares;
-  }
+  // Of a PLAIN one: powers are over the score of a row's first key, and scores need no cut.
+  __device__ __forceinline__ bool is_plain() const { return WHOLE && near && !units.cut; }
   // What a key has for a score that a query does not see.
   __device__ __forceinline__ float hidden() const {
     return PLAIN && units.turned ? infinity() : -infinity();
@@ -279,7 +276,8 @@ template <bool PLAIN> struct RoundingOf {
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
         const float rounded = __fmaf_rn(power, inverse.of[r][i % 2], ROUNDS);
-        bits[e] = __float_as_uint(UNITS ? rounded : fminf(rounded, ROUNDS + of_shares.shares_most));
+        const bool cuts = PLAIN || !UNITS;  // powers are cut otherwise
+        bits[e] = __float_as_uint(cuts ? fminf(rounded, ROUNDS + of_shares.shares_most) : rounded);
       }
       const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
       shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);

@@ -39,7 +39,8 @@ template <bool PLAIN> struct Consumer {
   __device__ __forceinline__ void start_values(Shares& shares, Scores& z, int tile) {
     state.cut_powers(z);
     #pragma unroll
-    for (int step = 0; step < TILE_KEYS / 32; ++step) state.share(shares[step], z, 0, step);
+    for (int step = 0; step < TILE_KEYS / 32; ++step)
+      state.share(shares[step], z, 0, step);
     wait_for(block.barrier(TURNED_THERE, stage_of(tile)), block.value_phase(tile));
     state.start_values(shares, block.turned(stage_of(tile)));
   }
