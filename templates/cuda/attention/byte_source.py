@@ -132,7 +132,8 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
       }
   }
   __device__ __forceinline__ void look_back(Scores& z, char* shared, int key, int lane) const {
-    const float zero = 8388608.f - this->least();  // what a byte as the last one of a float is more than
+    // What a byte as the last one of a float is more than.
+    const float zero = 8388608.f - this->least();
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
