@@ -141,11 +141,16 @@ def _rules(
         return config.keeps_powers and config.stages == plan_of(config).tiles
 
     def rings_go_on(config: WgmmaAttentionConfig) -> bool:
-        """Persistent blocks have several to compute, whose tiles go through all stages evenly."""
+        """Persistent blocks have several to compute, whose tiles go through all stages evenly.
+
+        What is loaded for the next rows must not stand before keys that the last ones need.
+        """
         if not config.persistent:
             return True
         plan = plan_of(config)
-        return not workload.causal and plan.tiles % config.stages == 0 and plan.grid < plan.blocks
+        once = not plan.twice or config.keeps_powers
+        even = not workload.causal and plan.tiles % config.stages == 0
+        return once and even and plan.grid < plan.blocks
 
     def registers_suffice(config: WgmmaAttentionConfig) -> bool:
         """Scores, shares and sums fit the registers of a consumer."""
