@@ -134,6 +134,8 @@ template <bool PLAIN> struct RoundingOf {
       }
   }
 
+  // Of multiples of up to PLAIN_NEAR exponents lie between -126 and 0.
+  static constexpr float BASE = -66.f, PLAIN_NEAR = 60.f;
   // Powers of up to 2^NEAR and their sums are far from the end of floats.
   __device__ __forceinline__ void begin_units() {
     constexpr float NEAR = 80.f, STEEPEST = 1e30f;
@@ -141,7 +143,7 @@ template <bool PLAIN> struct RoundingOf {
     else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high, PLAIN);
     else units.begin(by.scale, by.scores_low, by.scores_high, PLAIN);
     factor = fminf(factor * units.span, STEEPEST);  // not infinite, which 0 cannot be multiplied by
-    near = factor <= NEAR;
+    near = factor <= (PLAIN ? PLAIN_NEAR : NEAR);
     if (units.turned) factor = -factor;
   }
   // Of a PLAIN one: powers are over the score of a row's first key, and scores need no cut.
@@ -228,6 +230,14 @@ template <bool PLAIN> struct RoundingOf {
     const float quotient = __fmul_rn(of_step, one);
     return __fmaf_rn(of_step, __fmaf_rn(-step, quotient, one), quotient);
   }
+  // What is added to multiples of a row's scores, so that they are exponents of one instruction. Of
+  // the score `first` it makes BASE exactly: its multiple, rounded to 2^-17, is taken from BASE,
+  // around which floats are as far apart, so that the sum of its multiple and this is rounded to it.
+  // All powers of a row of equal scores are then the same power of two, whose sums are exact.
+  __device__ __forceinline__ float offset_of(float first) const {
+    const float far = factor > 0.f ? 64.f : 127.f;  // floats from 64 to 128 are 2^-17 apart
+    return BASE - __fsub_rn(__fmaf_rn(first, factor, far), far);
+  }
   // Scores of a tile become powers over the score of the row's first key.
   __device__ __forceinline__ void raise_plain(Scores& z, bool first) {
     #pragma unroll
@@ -239,11 +249,11 @@ template <bool PLAIN> struct RoundingOf {
     for (int r = 0; r < ROW_TILES; ++r) {
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (first) top.of[r][half] = first_of(z, r, half);
+        if (first) top.of[r][half] = offset_of(first_of(z, r, half));
       #pragma unroll
       for (int e = 0; e < 4; ++e) {
         if (t < SEEN_TILES) {
-          z[r][t][e] = power_of_two(exponent_of(z[r][t][e], top.of[r][e / 2], factor));
+          z[r][t][e] = power_of_two(__fmaf_rn(z[r][t][e], factor, top.of[r][e / 2]));
           total.of[r][e / 2] += z[r][t][e];
         } else {
           z[r][t][e] = 0.f;
