@@ -1,14 +1,12 @@
 """CUDA source of what attention of bytes rounds as a quantised model does: scores, shares, y."""
 
-ROUNDING = r"""
+from autoq.templates.cuda.attention.units_source import UNITS
+
+ROUNDING = (
+    UNITS
+    + r"""
 // Of the 8 keys that an accumulator has, those whose tiles have any of the sequence.
 constexpr int SEEN_TILES = TILES == 1 ? (KEYS + 7) / 8 : KEY_TILES;
-// Numbers of 22 bits that are added to it are rounded half to even.
-constexpr float ROUNDS = 12582912.f;
-// Sums of so few products are within 22 bits, whatever the zero points: they are added to the bits
-// of ROUNDS, which makes floats of them without a conversion, of which there are 16 a clock.
-constexpr int SUMS_FROM = DEPTH * 255 * 255 < 1 << 22 ? 0x4B400000 : 0;
-
 // What a model fixes of scores, of shares and of y, in their order in memory. Each part is read
 // when it is first needed, since registers are rare while scores wait.
 struct OfScores {
@@ -30,69 +28,6 @@ template <class Part> __device__ __forceinline__ Part read_part(const float* fro
 __device__ __forceinline__ float rint_between(float x, float factor, float low, float high) {
   const float rounded = __fmaf_rn(x, factor, ROUNDS);
   return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
-}
-
-// The last rounding of scores: `rint(x * by)` between two bounds of bytes, as its distance from the
-// lower one in units of 0 to 1. A sum of more than 2^23 is a whole number, and what saturates it is
-// the multiplication that makes the units. It rounds half to even where the bound that units begin
-// at is even: they may `turn`, and be the distance from the upper one. Otherwise they begin one
-// below, and scores are `cut`.
-struct Units {
-  float by, from, unit, start, span;
-  bool cut, turned;
-
-  __device__ __forceinline__ void begin(float factor, float lowest, float highest, bool may_turn) {
-    turned = may_turn && (int)lowest & 1 && !((int)highest & 1);
-    by = turned ? -factor : factor;
-    const float low = turned ? -highest : lowest, high = turned ? -lowest : highest;
-    cut = (int)low & 1;
-    const float bottom = cut ? low - 1.f : low;
-    span = fmaxf(high - bottom, 1.f);
-    unit = __fmul_rn(__frcp_rn(span), 1.00000012f);  // so that the upper bound is 1
-    from = 8388608.f - bottom;
-    start = -8388608.f * unit;
-  }
-  __device__ __forceinline__ float saturated(float x, float offset) const {
-    float y;
-    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(x), "f"(unit), "f"(offset));
-    return y;
-  }
-  __device__ __forceinline__ float of(float x) const {
-    return saturated(__fmaf_rn(x, by, from), start);
-  }
-};
-__device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
-  return is_signed ? __dp4a((int)word, 0x01010101, sum)
-                   : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
-}
-// 16 bytes of shared memory.
-__device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_signed) {
-  uint4 all;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(from) : "memory");
-  sum = add_bytes(all.x, sum, is_signed);
-  sum = add_bytes(all.y, sum, is_signed);
-  sum = add_bytes(all.z, sum, is_signed);
-  return add_bytes(all.w, sum, is_signed);
-}
-// What the zero point of queries takes from all scores of a key.
-__device__ __forceinline__ int taken_of(int key_sum, int q_zero, int k_zero) {
-  return SUMS_FROM + q_zero * (key_sum - DEPTH * k_zero);
-}
-// A word of memory that no kernel writes, read here and not where it is first needed.
-__device__ __forceinline__ int read_now(const void* from) {
-  int word;
-  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(word) : "l"(from));
-  return word;
-}
-__device__ __forceinline__ float approximate_reciprocal(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-__device__ __forceinline__ int over_lanes_sum(int x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
 // What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is
@@ -230,10 +165,10 @@ template <bool PLAIN> struct RoundingOf {
     const float quotient = __fmul_rn(of_step, one);
     return __fmaf_rn(of_step, __fmaf_rn(-step, quotient, one), quotient);
   }
-  // What is added to multiples of a row's scores, so that they are exponents of one instruction. Of
-  // the score `first` it makes BASE exactly: its multiple, rounded to 2^-17, is taken from BASE,
-  // around which floats are as far apart, so that the sum of its multiple and this is rounded to it.
-  // All powers of a row of equal scores are then the same power of two, whose sums are exact.
+  // What is added to multiples of a row's scores, so that exponents take one instruction. Of the
+  // score `first` it makes BASE exactly: its multiple, rounded to 2^-17, is taken from BASE, around
+  // which floats are as far apart, so that its multiple and this are rounded to BASE. All powers of
+  // a row of equal scores are then the same power of two, whose sums are exact.
   __device__ __forceinline__ float offset_of(float first) const {
     const float far = factor > 0.f ? 64.f : 127.f;  // floats from 64 to 128 are 2^-17 apart
     return BASE - __fsub_rn(__fmaf_rn(first, factor, far), far);
@@ -331,6 +266,6 @@ template <bool PLAIN> struct RoundingOf {
     else return quantise<OUT, 4>(four, out.low, out.high, out.zero_point).word[0];
   }
 };
-using Rounding = RoundingOf<false>;
 """
+)
 """OUT, SIGNED and `quantise` are those of `NumberNamespace`."""

@@ -3,7 +3,7 @@
 SOFTMAX = r"""
 using Scores = float[ROW_TILES][KEY_TILES][4];
 constexpr float LOG2E = 1.4426950408889634f, LARGE = 1e38f;
-// Whether scores are whole numbers between bounds that `Rounding` holds between 0 and 1.
+// Whether scores are whole numbers between bounds that `Units` holds between 0 and 1.
 constexpr bool WHOLE = UNITS && (MASKED ? QUANTISED_MASKED : QUANTISED_SCORES);
 
 // Two values of each tile of 16 rows: of rows lane / 4, and of rows lane / 4 + 8.
