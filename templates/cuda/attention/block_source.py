@@ -45,12 +45,21 @@ __device__ __forceinline__ void fetch_step(const Block& block, int step, int thr
   }
   commit_copies();
 }
+// Keys of the only tile, a part after the other.
+template <int PART> __device__ __forceinline__ void fetch_parts(const Block& block, int thread) {
+  if constexpr (PART < PARTS) {
+    constexpr int FIRST = PART * PART_KEYS, LEFT = TILE_KEYS - FIRST;
+    copy_rows<(LEFT < PART_KEYS ? LEFT : PART_KEYS), KEYS, K_PITCH>(
+        block.stage(0) + FIRST * PITCH, block.k, FIRST, thread);
+    commit_copies();
+    fetch_parts<PART + 1>(block, thread);
+  }
+}
 // What a block can ask for before it knows anything else.
 __device__ __forceinline__ void fetch_first(const Block& block, int thread) {
   copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
   if constexpr (TILES == 1) {
-    block.fetch_keys(0, 0, thread);
-    commit_copies();
+    fetch_parts<0>(block, thread);
     block.fetch_values(0, 0, thread);
     commit_copies();
   } else {
@@ -63,12 +72,18 @@ __device__ __forceinline__ void fetch_first(const Block& block, int thread) {
 template <class State, class Begin> __device__ __forceinline__ void attend_at_once(
     State& state, const Block& block, Begin begin, int row, int thread) {
   const int lane = thread % 32;
+  Scores z;
+  if constexpr (State::RAISES_AT_ONCE) {
+    state.look_at_all(z, block.stage(0), block.shared, block.mask, {row, 0}, begin, thread);
+    wait_for_copies<0>();
+    __syncthreads();
+    return state.weigh(z, block.stage(0) + TILE_BYTES, lane);
+  }
   wait_for_copies<1>();
   __syncthreads();
   state.prepare(block.stage(0), block.shared, 0, thread);
   begin();
   state.meet();
-  Scores z;
   state.look_at(z, block.stage(0), block.mask, {row, 0}, false, block.shared, lane);
   wait_for_copies<0>();
   __syncthreads();

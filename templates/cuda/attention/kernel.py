@@ -108,7 +108,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
-            "CUBICS": 0, "UNITS": not (work.floating or config.keeps_scores),
+            "CUBICS": 0, "OFFSETS": False, "UNITS": not (work.floating or config.keeps_scores),
             "KEPT_AT": plan.kept_at, "SUMS_AT": plan.sums_at,
             "ROW_BLOCKS": plan.row_blocks,
         },

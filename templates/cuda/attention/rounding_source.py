@@ -78,11 +78,15 @@ template <bool PLAIN> struct RoundingOf {
     else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high, PLAIN);
     else units.begin(by.scale, by.scores_low, by.scores_high, PLAIN);
     factor = fminf(factor * units.span, STEEPEST);  // not infinite, which 0 cannot be multiplied by
-    near = factor <= (PLAIN ? PLAIN_NEAR : NEAR);
+    near = factor <= (PLAIN && OFFSETS ? PLAIN_NEAR : NEAR);
     if (units.turned) factor = -factor;
   }
-  // Of a PLAIN one: powers are over the score of a row's first key, and scores need no cut.
-  __device__ __forceinline__ bool is_plain() const { return WHOLE && near && !units.cut; }
+  // Of a PLAIN one: powers are over the score of a row's first key, scores need no cut, and shares
+  // are of 16 bits.
+  __device__ __forceinline__ bool is_plain() {
+    read_shares();
+    return WHOLE && near && !units.cut && of_shares.shares_step * 65000.f > 1.f;
+  }
   // What a key has for a score that a query does not see.
   __device__ __forceinline__ float hidden() const {
     return PLAIN && units.turned ? infinity() : -infinity();
@@ -184,11 +188,16 @@ template <bool PLAIN> struct RoundingOf {
     for (int r = 0; r < ROW_TILES; ++r) {
       #pragma unroll
       for (int half = 0; half < 2; ++half)
-        if (first) top.of[r][half] = offset_of(first_of(z, r, half));
+        if (first) {
+          top.of[r][half] = first_of(z, r, half);
+          if constexpr (OFFSETS) top.of[r][half] = offset_of(top.of[r][half]);
+        }
       #pragma unroll
       for (int e = 0; e < 4; ++e) {
         if (t < SEEN_TILES) {
-          z[r][t][e] = power_of_two(__fmaf_rn(z[r][t][e], factor, top.of[r][e / 2]));
+          const float own = top.of[r][e / 2];
+          z[r][t][e] = power_of_two(OFFSETS ? __fmaf_rn(z[r][t][e], factor, own)
+                                            : exponent_of(z[r][t][e], own, factor));
           total.of[r][e / 2] += z[r][t][e];
         } else {
           z[r][t][e] = 0.f;
@@ -221,11 +230,17 @@ template <bool PLAIN> struct RoundingOf {
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
         const float rounded = __fmaf_rn(power, inverse.of[r][i % 2], ROUNDS);
-        const bool cuts = PLAIN || !UNITS;  // powers are cut otherwise
+        const bool cuts = !UNITS;  // otherwise powers are cut, or what they have become
         bits[e] = __float_as_uint(cuts ? fminf(rounded, ROUNDS + of_shares.shares_most) : rounded);
       }
-      const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
-      shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+      if constexpr (PLAIN) {
+        const unsigned most = (unsigned)of_shares.shares_most * 0x10001u;
+        shares[i] = __byte_perm(least_pair(__byte_perm(bits[0], bits[1], 0x5410), most),
+                                least_pair(__byte_perm(bits[2], bits[3], 0x5410), most), 0x6420);
+      } else {
+        const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
+        shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+      }
       int& sum = shares_sum[r][i % 2];
       if (PLAIN || v_zero != 0) sum = add_bytes(shares[i], sum, false);
     }

@@ -89,8 +89,8 @@ template <bool PLAIN> struct Consumer {
           const float moved = tops[tile].of[0][half] - base_of(state.top.of[0][half]);
           state.inverse.of[0][half] = inverse.of[0][half] * power_of_two(moved * state.factor);
         }
-        start_values(shares[tile], powers[tile], tile);
         if (tile == KEPT - 1 || CAUSAL) state.read_outputs();
+        start_values(shares[tile], powers[tile], tile);
         if (!AHEAD) {
           wait_for_products<0>();
           leave_values(tile);

@@ -153,7 +153,8 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "PRODUCER_REGISTERS": plan.registers.producer,
             "CONSUMER_REGISTERS": plan.registers.consumer,
             "PERSISTENT": config.persistent, "BLOCKS": plan.blocks, "GRID": plan.grid,
-            "UNITS": not work.floating, "AHEAD": config.ahead, "TURNS": config.turns,
+            "UNITS": not work.floating, "OFFSETS": True,
+            "AHEAD": config.ahead, "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

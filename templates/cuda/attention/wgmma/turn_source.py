@@ -8,25 +8,51 @@ TURN = r"""
 // A turned tile has 32 keys in each row of LINE_TURNED bytes, a step of wgmma, for each column.
 constexpr int LINE_TURNED = 32, STEP_TURNED = DEPTH * LINE_TURNED;
 
-// 32 keys of 16 columns. Even columns lie before odd ones, so that a thread's accumulators of two
-// tiles of 8 columns are neighbours; keys lie as threads hold their shares.
-__device__ __forceinline__ void turn_values(
-    unsigned values, unsigned turned, int step, int column, int lane) {
-  unsigned w[4];
+// 16 columns of a tile, every STRIDE-th 32 keys from `first` on. Even columns lie before odd ones,
+// so that a thread's accumulators of two tiles of 8 columns are neighbours; keys lie as threads
+// hold their shares. Where bytes lie in lines of 32 keys does not depend on the keys.
+template <int STRIDE> __device__ __forceinline__ void turn_columns(
+    unsigned values, unsigned turned, int first, int column, int lane) {
   const int part = column / LINE, byte = column % LINE;
-  const unsigned from = values + part * KEY_PART + swizzled<LINE>((step * 32 + lane) * LINE + byte);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(from) : "memory");
+  const unsigned from = values + part * KEY_PART + swizzled<LINE>(lane * LINE + byte);
+  unsigned to[2][2];
   #pragma unroll
   for (int odd = 0; odd < 2; ++odd)
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const unsigned keys = __byte_perm(w[2 * half], w[2 * half + 1], odd ? 0x7531 : 0x6420);
       const int row = column + odd * 8 + lane / 4;
-      const unsigned at = swizzled<LINE_TURNED>(row * LINE_TURNED + half * 16 + lane % 4 * 4);
-      asm volatile("st.shared.b32 [%0], %1;"
-                   :: "r"(turned + step * STEP_TURNED + at), "r"(keys) : "memory");
+      to[odd][half] = turned + swizzled<LINE_TURNED>(row * LINE_TURNED + half * 16 + lane % 4 * 4);
     }
+  #pragma unroll
+  for (int step = 0; step < TILE_KEYS / 32; step += STRIDE) {
+    if (STRIDE > 1 && step + first >= TILE_KEYS / 32) break;
+    unsigned w[4];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
+                 : "r"(from + (step + first) * (32 * LINE)) : "memory");
+    #pragma unroll
+    for (int odd = 0; odd < 2; ++odd)
+      #pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const unsigned keys = __byte_perm(w[2 * half], w[2 * half + 1], odd ? 0x7531 : 0x6420);
+        asm volatile("st.shared.b32 [%0], %1;"
+                     :: "r"(to[odd][half] + (step + first) * STEP_TURNED), "r"(keys) : "memory");
+      }
+  }
+}
+// A tile, by all helpers: each has columns of its own where there are enough.
+__device__ __forceinline__ void turn_values(
+    unsigned values, unsigned turned, int helper, int lane) {
+  constexpr int COLUMNS = DEPTH / 16;
+  if constexpr (COLUMNS % HELPERS == 0) {
+    #pragma unroll 1
+    for (int column = helper; column < COLUMNS; column += HELPERS)
+      turn_columns<1>(values, turned, 0, column * 16, lane);
+  } else {
+    #pragma unroll 1
+    for (int column = 0; column < COLUMNS; ++column)
+      turn_columns<HELPERS>(values, turned, helper, column * 16, lane);
+  }
 }
 
 // What the zero point of queries takes from scores of a tile of keys.
@@ -62,11 +88,7 @@ __device__ __forceinline__ void prepare_step(
     const int tile = steps.tile_of(step), stage = stage_of(tile);
     wait_for(block.barrier(VALUES_THERE, stage), block.value_phase(tile));
     wait_for(block.barrier(TURNED_LEFT, stage), block.value_phase(tile) ^ 1);
-    constexpr int UNITS = TILE_KEYS / 32 * (DEPTH / 16);
-    #pragma unroll 2
-    for (int unit = helper; unit < UNITS; unit += HELPERS)
-      turn_values(block.values(stage), block.turned(stage), unit / (DEPTH / 16),
-                  unit % (DEPTH / 16) * 16, lane);
+    turn_values(block.values(stage), block.turned(stage), helper, lane);
     fence_shared();
     __syncwarp();
     leave(block.barrier(TURNED_THERE, stage), lane);
