@@ -15,6 +15,7 @@ constexpr int KEYS_AT = Y_AT + CONSUMERS * OWN_BYTES, VALUES_AT = KEYS_AT + STAG
 constexpr int TURNED_AT = VALUES_AT + STAGES * TILE_BYTES, TURNED_BYTES = TILE_KEYS * DEPTH;
 constexpr int SUMS_AT = TURNED_AT + STAGES * TURNED_BYTES;
 constexpr int FIRST_TURN = 1, FIRST_OWN = FIRST_TURN + CONSUMERS;  // named barriers of consumers
+constexpr int BOTH = FIRST_OWN + CONSUMERS;
 
 // What a stage has a barrier for: that it is there, and that all who read it have left it.
 enum { KEYS_THERE, KEYS_LEFT, VALUES_THERE, VALUES_LEFT, TURNED_THERE, TURNED_LEFT, SUMS_THERE };

@@ -16,6 +16,8 @@ from autoq.templates.target import Target
 STEP_BYTES = 32
 """Bytes of a row that one wgmma multiplies."""
 _LINES = (32, 64, 128)
+_ROW_BYTES = 8
+"""Of a row's sum of powers and what they are over, which consumers exchange."""
 _SUM_BYTES = 4
 """Of the sum of a key."""
 _LEAST_PRODUCER = {True: 24, False: 40}
@@ -66,9 +68,19 @@ class WgmmaAttentionPlan:
         if not workload.floating:
             self.stage_bytes += config.tile_keys * (workload.depth + _SUM_BYTES)
         own_bytes = config.rows * self.line * self.parts * (2 if config.persistent else 1)
-        self.barriers_at = own_bytes + config.stages * self.stage_bytes
+        self.shared_at = own_bytes + config.stages * self.stage_bytes
+        self.barriers_at = self.shared_at
+        if self.shares_rows:
+            self.barriers_at += 2 * 64 * _ROW_BYTES + 128 * 4 * (workload.depth // 2 + 2)
         barriers = _STAGE_BARRIERS[workload.floating]
         self.smem_bytes = self.barriers_at + (2 + barriers * config.stages) * BARRIER_BYTES
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether two consumers share the rows of a small block, with a tile of keys each."""
+        config = self.config
+        small = config.persistent and config.small == 1 and config.consumers == 2
+        return small and config.keeps_powers and self.tiles == 2
 
     def _full_pairs(self) -> int:
         """All, or with small blocks those whose blocks fill multiprocessors round after round."""
