@@ -138,8 +138,8 @@ template <bool PLAIN> struct Consumer {
     wait_for(block.barrier(TURNED_THERE, stage_of(tile)), block.value_phase(tile));
     leave_values(tile);
   }
-  // Two consumers have the same rows and a tile of keys each. What they find out of its sum, and what
-  // the second one weighs, they exchange in shared memory.
+  // Two consumers have the same rows and a tile of keys each. What they find out of its sum, and
+  // what the second one weighs, they exchange in shared memory.
   __device__ __forceinline__ void share_rows(int tile) {
     const int other = 1 - tile, thread = threadIdx.x % 128, own_row = row / 16 % 4 * 16 + lane / 4;
     const unsigned sums = block.smem + SHARED_AT + 2 * 64 * 8;
