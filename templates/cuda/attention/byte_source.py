@@ -221,6 +221,7 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
     if (TILES == 1 || !measures) this->cut_powers(z);
   }
   __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
+    if constexpr (TILES == 1) this->read_outputs();
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
@@ -237,7 +238,7 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   }
   __device__ __forceinline__ void meet() const { __syncthreads(); }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
-    this->read_outputs();
+    if constexpr (TILES > 1) this->read_outputs();
     this->finish_rows(sums, store, lane);
   }
 };
