@@ -27,6 +27,8 @@ from autoq.templates.cuda.device.mma.catalogue import largest
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
+_PAIRS = 90
+"""The first GPUs with an instruction for the least of each half of two words."""
 _ENTRY = r"""
 __device__ __forceinline__ void attend(
     const void* q, const void* k, const void* v, PARAMETERS void* y, void* shared, int block,
@@ -108,7 +110,8 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
-            "CUBICS": 0, "OFFSETS": False, "UNITS": not (work.floating or config.keeps_scores),
+            "CUBICS": 0, "OFFSETS": False, "LEAST_PAIRS": plan.target.compute_capability >= _PAIRS,
+            "UNITS": not (work.floating or config.keeps_scores),
             "KEPT_AT": plan.kept_at, "SUMS_AT": plan.sums_at,
             "ROW_BLOCKS": plan.row_blocks,
         },

@@ -230,10 +230,10 @@ template <bool PLAIN> struct RoundingOf {
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
         const float rounded = __fmaf_rn(power, inverse.of[r][i % 2], ROUNDS);
-        const bool cuts = !UNITS;  // otherwise powers are cut, or what they have become
+        const bool cuts = PLAIN ? !LEAST_PAIRS : !UNITS;  // or halves of a word, or powers
         bits[e] = __float_as_uint(cuts ? fminf(rounded, ROUNDS + of_shares.shares_most) : rounded);
       }
-      if constexpr (PLAIN) {
+      if constexpr (PLAIN && LEAST_PAIRS) {
         const unsigned most = (unsigned)of_shares.shares_most * 0x10001u;
         shares[i] = __byte_perm(least_pair(__byte_perm(bits[0], bits[1], 0x5410), most),
                                 least_pair(__byte_perm(bits[2], bits[3], 0x5410), most), 0x6420);

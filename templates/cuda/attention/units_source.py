@@ -40,7 +40,7 @@ __device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed)
   return is_signed ? __dp4a((int)word, 0x01010101, sum)
                    : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
 }
-// The least of each half of two words.
+// The least of each half of two words, from sm_90 on.
 __device__ __forceinline__ unsigned least_pair(unsigned a, unsigned b) {
   unsigned least;
   asm("min.u16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));

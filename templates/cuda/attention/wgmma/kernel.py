@@ -154,7 +154,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "CONSUMER_REGISTERS": plan.registers.consumer,
             "PERSISTENT": config.persistent, "SHARES_ROWS": plan.shares_rows,
             "SHARED_AT": plan.shared_at, "BLOCKS": plan.blocks, "GRID": plan.grid,
-            "UNITS": not work.floating, "OFFSETS": True,
+            "UNITS": not work.floating, "OFFSETS": True, "LEAST_PAIRS": True,
             "AHEAD": config.ahead, "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },
