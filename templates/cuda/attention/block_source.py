@@ -6,7 +6,7 @@ struct Block {
   const float* mask;
   char* shared;
   unsigned smem;
-  int first_row, tiles;
+  int pair, first_row, tiles;
 
   __device__ __forceinline__ unsigned stage(int number) const {
     return smem + ROWS * PITCH + number * (2 * TILE_BYTES);
@@ -21,7 +21,13 @@ struct Block {
 
 __device__ __forceinline__ Block block_of(
     const void* q, const void* k, const void* v, const float* mask, void* shared, int block) {
-  const int pair = block / ROW_BLOCKS, first_row = block % ROW_BLOCKS * ROWS;
+  // Blocks with fewer rows come last, so that multiprocessors share them.
+  constexpr int WHOLE_BLOCKS = CAUSAL ? ROW_BLOCKS : QUERIES / ROWS;
+  const int partial = block - PAIRS * WHOLE_BLOCKS;
+  const bool whole = WHOLE_BLOCKS == ROW_BLOCKS || partial < 0;
+  constexpr int DIVISOR = WHOLE_BLOCKS > 0 ? WHOLE_BLOCKS : 1;
+  const int pair = whole ? block / DIVISOR : partial;
+  const int first_row = (whole ? block % DIVISOR : WHOLE_BLOCKS) * ROWS;
   const auto at = [pair](const void* array, int rows, int pitch) {
     return static_cast<const unsigned char*>(array) + matrix_start(pair, rows, pitch);
   };
@@ -32,7 +38,8 @@ __device__ __forceinline__ Block block_of(
   }
   return {at(q, QUERIES, Q_PITCH), at(k, KEYS, K_PITCH), at(v, KEYS, V_PITCH),
           mask + pair / HEADS * MASK_BATCH + pair % HEADS * MASK_HEAD,
-          static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), first_row, tiles};
+          static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), pair, first_row,
+          tiles};
 }
 
 // What a step needs of keys and values: each tile once, or twice where rows are measured first.
@@ -77,7 +84,8 @@ template <class State, class Begin> __device__ __forceinline__ void attend_at_on
     state.look_at_all(z, block.stage(0), block.shared, block.mask, {row, 0}, begin, thread);
     wait_for_copies<0>();
     __syncthreads();
-    return state.weigh(z, block.stage(0) + TILE_BYTES, lane);
+    if (row < QUERIES) state.weigh(z, block.stage(0) + TILE_BYTES, lane);
+    return;
   }
   wait_for_copies<1>();
   __syncthreads();
@@ -117,11 +125,13 @@ template <class State, class Begin> __device__ __forceinline__ void attend_in_tu
 }
 
 template <class State, class Begin> __device__ __forceinline__ void attend_block(
-    State& state, const Block& block, void* shared, void* y, Begin begin, int pair, int thread) {
+    State& state, const Block& block, void* shared, void* y, Begin begin, int thread) {
+  const int pair = block.pair;
   const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
   const int row = block.first_row + of_warp;
   if constexpr (TILES == 1) attend_at_once(state, block, begin, row, thread);
   else attend_in_turn(state, block, begin, row, thread);
+  if (row >= QUERIES) return;
   if constexpr (OUT_FLOATS) {
     float* to = static_cast<float*>(y);
     const int start = Y_PITCH == DEPTH ? pair * (QUERIES * DEPTH)

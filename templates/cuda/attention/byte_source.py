@@ -124,7 +124,8 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   }
   // Powers of all keys, part by part as they come: the sums of a part are computed beside scores of
   // the one before.
-  template <int PART> __device__ __forceinline__ void look_at_parts(
+  // A warp without rows computes its part of the sums.
+  template <int PART, bool ROWS_THERE> __device__ __forceinline__ void look_at_parts(
       Scores& z, unsigned keys, char* shared, const float* mask, Corner corner, int thread) {
     constexpr int NEXT = PART + 1;
     int* sums = reinterpret_cast<int*>(shared + SUMS_AT);
@@ -135,8 +136,10 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
                                      this->q_zero, this->k_zero, thread);
     constexpr int FIRST = PART * (PART_KEYS / 16);
     constexpr int END = NEXT < PARTS ? FIRST + PART_KEYS / 16 : SEEN_PAIRS;
-    score_pairs(z, FIRST, END, keys, sums, mask, corner, thread % 32);
-    if constexpr (NEXT < PARTS) look_at_parts<NEXT>(z, keys, shared, mask, corner, thread);
+    if constexpr (ROWS_THERE)
+      score_pairs(z, FIRST, END, keys, sums, mask, corner, thread % 32);
+    if constexpr (NEXT < PARTS)
+      look_at_parts<NEXT, ROWS_THERE>(z, keys, shared, mask, corner, thread);
   }
   template <class Begin> __device__ __forceinline__ void look_at_all(
       Scores& z, unsigned keys, char* shared, const float* mask, Corner corner, Begin begin,
@@ -145,8 +148,10 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
     __syncthreads();
     add_keys<keys_of_part<0>()>(keys, reinterpret_cast<int*>(shared + SUMS_AT), this->q_zero,
                                 this->k_zero, thread);
+    if (QUERIES % ROWS != 0 && corner.row >= QUERIES)
+      return look_at_parts<0, false>(z, keys, shared, mask, corner, thread);
     begin();
-    look_at_parts<0>(z, keys, shared, mask, corner, thread);
+    look_at_parts<0, true>(z, keys, shared, mask, corner, thread);
     empty_unseen(z);
     this->measured();
   }

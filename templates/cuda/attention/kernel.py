@@ -38,7 +38,7 @@ __device__ __forceinline__ void attend(
   fetch_first(own, thread);
   const auto attend_rows = [&](auto& state) {
     const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
-    attend_block(state, own, shared, y, begin, block / ROW_BLOCKS, thread);
+    attend_block(state, own, shared, y, begin, thread);
   };
   ROWS_OF_STATE
 }
@@ -99,7 +99,8 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
         source,
         {"IN": work.q_dtype, "Q": work.q_dtype, "K": work.k_dtype, "OUT": work.out_dtype},
         {
-            "HEADS": work.heads, "QUERIES": work.queries, "KEYS": work.keys, "DEPTH": work.depth,
+            "HEADS": work.heads, "PAIRS": work.pairs, "QUERIES": work.queries,
+            "KEYS": work.keys, "DEPTH": work.depth,
             "SIZE": plan.size, "PIECE": plan.piece, "OUT_FLOATS": work.out_dtype == "float32",
             "Q_PITCH": pitches["q"] * plan.size, "K_PITCH": pitches["k"] * plan.size,
             "V_PITCH": pitches["v"] * plan.size, "Y_PITCH": pitches["y"] * out,
