@@ -6,7 +6,7 @@ struct Block {
   const float* mask;
   char* shared;
   unsigned smem;
-  int pair, first_row, tiles;
+  int first_row, tiles;
 
   __device__ __forceinline__ unsigned stage(int number) const {
     return smem + ROWS * PITCH + number * (2 * TILE_BYTES);
@@ -21,13 +21,7 @@ struct Block {
 
 __device__ __forceinline__ Block block_of(
     const void* q, const void* k, const void* v, const float* mask, void* shared, int block) {
-  // Blocks with fewer rows come last, so that multiprocessors share them.
-  constexpr int WHOLE_BLOCKS = CAUSAL ? ROW_BLOCKS : QUERIES / ROWS;
-  const int partial = block - PAIRS * WHOLE_BLOCKS;
-  const bool whole = WHOLE_BLOCKS == ROW_BLOCKS || partial < 0;
-  constexpr int DIVISOR = WHOLE_BLOCKS > 0 ? WHOLE_BLOCKS : 1;
-  const int pair = whole ? block / DIVISOR : partial;
-  const int first_row = (whole ? block % DIVISOR : WHOLE_BLOCKS) * ROWS;
+  const int pair = block / ROW_BLOCKS, first_row = block % ROW_BLOCKS * ROWS;
   const auto at = [pair](const void* array, int rows, int pitch) {
     return static_cast<const unsigned char*>(array) + matrix_start(pair, rows, pitch);
   };
@@ -38,8 +32,7 @@ __device__ __forceinline__ Block block_of(
   }
   return {at(q, QUERIES, Q_PITCH), at(k, KEYS, K_PITCH), at(v, KEYS, V_PITCH),
           mask + pair / HEADS * MASK_BATCH + pair % HEADS * MASK_HEAD,
-          static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), pair, first_row,
-          tiles};
+          static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), first_row, tiles};
 }
 
 // What a step needs of keys and values: each tile once, or twice where rows are measured first.
@@ -52,21 +45,12 @@ __device__ __forceinline__ void fetch_step(const Block& block, int step, int thr
   }
   commit_copies();
 }
-// Keys of the only tile, a part after the other.
-template <int PART> __device__ __forceinline__ void fetch_parts(const Block& block, int thread) {
-  if constexpr (PART < PARTS) {
-    constexpr int FIRST = PART * PART_KEYS, LEFT = TILE_KEYS - FIRST;
-    copy_rows<(LEFT < PART_KEYS ? LEFT : PART_KEYS), KEYS, K_PITCH>(
-        block.stage(0) + FIRST * PITCH, block.k, FIRST, thread);
-    commit_copies();
-    fetch_parts<PART + 1>(block, thread);
-  }
-}
 // What a block can ask for before it knows anything else.
 __device__ __forceinline__ void fetch_first(const Block& block, int thread) {
   copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
   if constexpr (TILES == 1) {
-    fetch_parts<0>(block, thread);
+    block.fetch_keys(0, 0, thread);
+    commit_copies();
     block.fetch_values(0, 0, thread);
     commit_copies();
   } else {
@@ -79,19 +63,12 @@ __device__ __forceinline__ void fetch_first(const Block& block, int thread) {
 template <class State, class Begin> __device__ __forceinline__ void attend_at_once(
     State& state, const Block& block, Begin begin, int row, int thread) {
   const int lane = thread % 32;
-  Scores z;
-  if constexpr (State::RAISES_AT_ONCE) {
-    state.look_at_all(z, block.stage(0), block.shared, block.mask, {row, 0}, begin, thread);
-    wait_for_copies<0>();
-    __syncthreads();
-    if (row < QUERIES) state.weigh(z, block.stage(0) + TILE_BYTES, lane);
-    return;
-  }
   wait_for_copies<1>();
   __syncthreads();
   state.prepare(block.stage(0), block.shared, 0, thread);
   begin();
   state.meet();
+  Scores z;
   state.look_at(z, block.stage(0), block.mask, {row, 0}, false, block.shared, lane);
   wait_for_copies<0>();
   __syncthreads();
@@ -125,13 +102,11 @@ template <class State, class Begin> __device__ __forceinline__ void attend_in_tu
 }
 
 template <class State, class Begin> __device__ __forceinline__ void attend_block(
-    State& state, const Block& block, void* shared, void* y, Begin begin, int thread) {
-  const int pair = block.pair;
+    State& state, const Block& block, void* shared, void* y, Begin begin, int pair, int thread) {
   const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
   const int row = block.first_row + of_warp;
   if constexpr (TILES == 1) attend_at_once(state, block, begin, row, thread);
   else attend_in_turn(state, block, begin, row, thread);
-  if (row >= QUERIES) return;
   if constexpr (OUT_FLOATS) {
     float* to = static_cast<float*>(y);
     const int start = Y_PITCH == DEPTH ? pair * (QUERIES * DEPTH)

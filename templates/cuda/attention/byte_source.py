@@ -7,35 +7,28 @@ twice, first for the sums.
 BYTES = r"""
 using Sums = int[ROW_TILES][OUT_TILES][4];
 constexpr bool Q_SIGNED = SIGNED<Q>, K_SIGNED = SIGNED<K>;
-constexpr int SEEN_PAIRS = (SEEN_TILES + 1) / 2;
 
-// What the zero point of queries takes from scores of COUNT keys, by all threads of a block.
-template <int COUNT> __device__ __forceinline__ void add_keys(
-    unsigned keys, int* sums, int q_zero, int k_zero, int thread) {
-  constexpr int LANES = THREADS >= 2 * COUNT ? 2 : 1, BYTES_OF_LANE = DEPTH_STEPS * 32 / LANES;
+// What the zero point of queries takes from scores of a tile of keys, by all threads of a block.
+__device__ __forceinline__ void add_keys(
+    unsigned keys, char* shared, int tile, int q_zero, int k_zero, int thread) {
+  int* sums = reinterpret_cast<int*>(shared + SUMS_AT) + tile * TILE_KEYS;
   #pragma unroll
-  for (int start = 0; start < COUNT * LANES; start += THREADS) {
-    const int key = (start + thread) / LANES, from = (start + thread) % LANES * BYTES_OF_LANE;
-    if (COUNT * LANES % THREADS == 0 || key < COUNT) {
+  for (int start = 0; start < TILE_KEYS; start += THREADS) {
+    const int key = start + thread;
+    if (TILE_KEYS % THREADS == 0 || key < TILE_KEYS) {
       int sum = 0;
       #pragma unroll
-      for (int byte = 0; byte < BYTES_OF_LANE; byte += 16)
-        sum = add_16_bytes(keys + key * PITCH + from + byte, sum, K_SIGNED);
-      if constexpr (LANES == 2) sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      for (int byte = 0; byte < DEPTH_STEPS * 32; byte += 16)
+        sum = add_16_bytes(keys + key * PITCH + byte, sum, K_SIGNED);
       sums[key] = taken_of(sum, q_zero, k_zero);
     }
   }
-}
-// A part of a tile, whose keys are looked at while those behind it are on their way.
-template <int PART> constexpr int keys_of_part() {
-  return TILE_KEYS - PART * PART_KEYS < PART_KEYS ? TILE_KEYS - PART * PART_KEYS : PART_KEYS;
 }
 
 template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   using Base = RoundingOf<PLAIN>;
   using Base::top, Base::total, Base::factor, Base::near;
-  // Whether powers follow scores of 8 keys at a time, so that one kind of unit works beside others,
-  // and a part of the keys comes after the other.
+  // Whether powers follow scores of 8 keys at a time, so that one kind of unit works beside others.
   static constexpr bool RAISES_AT_ONCE = PLAIN && TILES == 1 && !CAUSAL;
   Sums sums;
   unsigned from, queries[HOLDS_QUERIES ? DEPTH_STEPS : 1][ROW_TILES][4];
@@ -66,11 +59,10 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
     }
   }
 
-  __device__ __forceinline__ void score_pairs(
-      Scores& z, int first, int end, unsigned keys, const int* of_keys, const float* mask,
-      Corner corner, int lane) {
+  __device__ __forceinline__ void score_tile(
+      Scores& z, unsigned keys, const int* of_keys, const float* mask, Corner corner, int lane) {
     #pragma unroll
-    for (int pair = first; pair < end; ++pair) {
+    for (int pair = 0; pair < (SEEN_TILES + 1) / 2; ++pair) {
       if (pair % 4 == 0) __syncwarp();  // or registers fill with keys of all pairs
       int products[ROW_TILES][2][4];
       #pragma unroll
@@ -108,52 +100,12 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
         }
       }
     }
-  }
-  __device__ __forceinline__ void score_tile(
-      Scores& z, unsigned keys, const int* of_keys, const float* mask, Corner corner, int lane) {
-    score_pairs(z, 0, SEEN_PAIRS, keys, of_keys, mask, corner, lane);
-    empty_unseen(z);
-  }
-  __device__ __forceinline__ void empty_unseen(Scores& z) const {
     #pragma unroll
-    for (int t = 2 * SEEN_PAIRS; t < KEY_TILES; ++t)
+    for (int t = (SEEN_TILES + 1) / 2 * 2; t < KEY_TILES; ++t)
       #pragma unroll
       for (int r = 0; r < ROW_TILES; ++r)
         #pragma unroll
         for (int e = 0; e < 4; ++e) z[r][t][e] = 0.f;
-  }
-  // Powers of all keys, part by part as they come: the sums of a part are computed beside scores of
-  // the one before.
-  // A warp without rows computes its part of the sums.
-  template <int PART, bool ROWS_THERE> __device__ __forceinline__ void look_at_parts(
-      Scores& z, unsigned keys, char* shared, const float* mask, Corner corner, int thread) {
-    constexpr int NEXT = PART + 1;
-    int* sums = reinterpret_cast<int*>(shared + SUMS_AT);
-    if constexpr (NEXT < PARTS) wait_for_copies<PARTS - NEXT>();
-    __syncthreads();
-    if constexpr (NEXT < PARTS)
-      add_keys<keys_of_part<NEXT>()>(keys + NEXT * PART_KEYS * PITCH, sums + NEXT * PART_KEYS,
-                                     this->q_zero, this->k_zero, thread);
-    constexpr int FIRST = PART * (PART_KEYS / 16);
-    constexpr int END = NEXT < PARTS ? FIRST + PART_KEYS / 16 : SEEN_PAIRS;
-    if constexpr (ROWS_THERE)
-      score_pairs(z, FIRST, END, keys, sums, mask, corner, thread % 32);
-    if constexpr (NEXT < PARTS)
-      look_at_parts<NEXT, ROWS_THERE>(z, keys, shared, mask, corner, thread);
-  }
-  template <class Begin> __device__ __forceinline__ void look_at_all(
-      Scores& z, unsigned keys, char* shared, const float* mask, Corner corner, Begin begin,
-      int thread) {
-    wait_for_copies<PARTS>();
-    __syncthreads();
-    add_keys<keys_of_part<0>()>(keys, reinterpret_cast<int*>(shared + SUMS_AT), this->q_zero,
-                                this->k_zero, thread);
-    if (QUERIES % ROWS != 0 && corner.row >= QUERIES)
-      return look_at_parts<0, false>(z, keys, shared, mask, corner, thread);
-    begin();
-    look_at_parts<0, true>(z, keys, shared, mask, corner, thread);
-    empty_unseen(z);
-    this->measured();
   }
 
   // Where a lane keeps 16 scores of a tile of rows and four tiles of keys.
@@ -204,9 +156,12 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
     if (KEEPS_SCORES && !measures) look_back(z, shared, corner.key, lane);
     else score_tile(z, keys, reinterpret_cast<const int*>(shared + SUMS_AT), mask, corner, lane);
     if (KEEPS_SCORES && measures) keep(z, shared, corner.key, lane);
-    this->cut_scores(z);
-    hide(z, corner, lane, this->hidden());
-    if constexpr (PLAIN) {
+    if constexpr (!RAISES_AT_ONCE) {
+      this->cut_scores(z);
+      hide(z, corner, lane, this->hidden());
+    }
+    if constexpr (RAISES_AT_ONCE) {
+    } else if constexpr (PLAIN) {
       this->raise_plain(z, corner.key == 0 && (measures || TILES == 1));
     } else if constexpr (TILES == 1) {
       RowPairs rescale;
@@ -226,7 +181,6 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
     if (TILES == 1 || !measures) this->cut_powers(z);
   }
   __device__ __forceinline__ void weigh(const Scores& z, unsigned values, int lane) {
-    if constexpr (TILES == 1) this->read_outputs();
     #pragma unroll
     for (int step = 0; step < TILE_KEYS / 32; ++step) {
       unsigned shares[ROW_TILES][4];
@@ -238,12 +192,11 @@ template <bool PLAIN> struct State : RoundingOf<PLAIN> {
   // What all threads of a block find out of a tile of keys, before they meet.
   __device__ __forceinline__ void prepare(
       unsigned keys, char* shared, int tile, int thread) const {
-    int* sums = reinterpret_cast<int*>(shared + SUMS_AT) + tile * TILE_KEYS;
-    add_keys<TILE_KEYS>(keys, sums, this->q_zero, this->k_zero, thread);
+    add_keys(keys, shared, tile, this->q_zero, this->k_zero, thread);
   }
   __device__ __forceinline__ void meet() const { __syncthreads(); }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
-    if constexpr (TILES > 1) this->read_outputs();
+    this->read_outputs();
     this->finish_rows(sums, store, lane);
   }
 };

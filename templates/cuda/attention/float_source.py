@@ -135,8 +135,6 @@ struct State {
   // Each pair of a lane's columns of y as it is stored, at its column and row of the warp.
   __device__ __forceinline__ void prepare(unsigned, char*, int, int) const {}
   __device__ __forceinline__ void meet() const {}
-  static constexpr bool RAISES_AT_ONCE = false;
-  template <class... All> __device__ __forceinline__ void look_at_all(const All&...) {}
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)

@@ -27,8 +27,6 @@ from autoq.templates.cuda.device.mma.catalogue import largest
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
-_PAIRS = 90
-"""The first GPUs with an instruction for the least of each half of two words."""
 _ENTRY = r"""
 __device__ __forceinline__ void attend(
     const void* q, const void* k, const void* v, PARAMETERS void* y, void* shared, int block,
@@ -38,7 +36,7 @@ __device__ __forceinline__ void attend(
   fetch_first(own, thread);
   const auto attend_rows = [&](auto& state) {
     const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
-    attend_block(state, own, shared, y, begin, thread);
+    attend_block(state, own, shared, y, begin, block / ROW_BLOCKS, thread);
   };
   ROWS_OF_STATE
 }
@@ -99,7 +97,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
         source,
         {"IN": work.q_dtype, "Q": work.q_dtype, "K": work.k_dtype, "OUT": work.out_dtype},
         {
-            "HEADS": work.heads, "PAIRS": work.pairs, "QUERIES": work.queries,
+            "HEADS": work.heads, "QUERIES": work.queries,
             "KEYS": work.keys, "DEPTH": work.depth,
             "SIZE": plan.size, "PIECE": plan.piece, "OUT_FLOATS": work.out_dtype == "float32",
             "Q_PITCH": pitches["q"] * plan.size, "K_PITCH": pitches["k"] * plan.size,
@@ -111,7 +109,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
-            "CUBICS": 0, "OFFSETS": False, "LEAST_PAIRS": plan.target.compute_capability >= _PAIRS,
+            "CUBICS": 0, "OFFSETS": False, "LEAST_PAIRS": False,
             "UNITS": not (work.floating or config.keeps_scores),
             "KEPT_AT": plan.kept_at, "SUMS_AT": plan.sums_at,
             "ROW_BLOCKS": plan.row_blocks,

@@ -5,9 +5,6 @@ constexpr int ROW_BYTES = DEPTH * SIZE, DEPTH_STEPS = (ROW_BYTES + 31) / 32;
 constexpr int PITCH = DEPTH_STEPS * 32 + 16, ROWS = WARPS * ROW_TILES * 16, THREADS = WARPS * 32;
 constexpr int TILE_BYTES = TILE_KEYS * PITCH, TILES = (KEYS + TILE_KEYS - 1) / TILE_KEYS;
 
-// Where one tile has all keys, they come in parts.
-constexpr int PART_KEYS = 64, PARTS = (TILE_KEYS + PART_KEYS - 1) / PART_KEYS;
-
 template <int LEFT> __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");
 }

@@ -82,8 +82,9 @@ template <bool PLAIN> struct RoundingOf {
     if (units.turned) factor = -factor;
   }
   // Of a PLAIN one: powers are over the score of a row's first key, scores need no cut, and shares
-  // are of 16 bits.
+  // that are cut as halves of a word are of 16 bits.
   __device__ __forceinline__ bool is_plain() {
+    if constexpr (!LEAST_PAIRS) return WHOLE && near && !units.cut;
     read_shares();
     return WHOLE && near && !units.cut && of_shares.shares_step * 65000.f > 1.f;
   }
