@@ -151,6 +151,7 @@ def _launch(
         stream,
         pointers,
         overlapped and item.programmatic,
+        item.cooperative,
     )
 
 
