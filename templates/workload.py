@@ -188,6 +188,11 @@ class Workload(ABC):
         return None
 
     @property
+    def dynamic(self) -> bool:
+        """Whether the scale and the zero point of x are inputs, numbers of a run."""
+        return False
+
+    @property
     def has_four_bit_activations(self) -> bool:
         """Whether an input or an output is of 4 bits, whatever the constants are."""
         return any(is_four_bit(spec.dtype) for spec in (*self.inputs, *self.outputs))

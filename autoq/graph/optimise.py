@@ -120,7 +120,7 @@ def _optimised(
     gather_tables(graph)
     fuse_float_products(graph, target, templates, long)
     fuse_float_convolutions(graph, target, templates)
-    fuse_products(graph)
+    fuse_products(graph, target, templates)
     fuse_batched_products(graph)
     fold_dequantisations(graph)
     fuse_movement(graph)

@@ -24,12 +24,20 @@ from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES = ("int8", "uint8")
 
+OF_RUN = ("x_scale", "x_zero_point")
+"""Inputs of a product whose x was quantised as it came."""
+
+
+_X_ZERO_POINTS = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
+"""Those of random cases."""
+
 
 class Product(Workload):
     """Sums of products of an activation x and a constant weight, then an epilogue.
 
-    The inputs are x, the residual where the epilogue has one, of y's shape, and `row_scale` where
-    it has one: float32, a number for each of the first axis of y. The constants are `weight`,
+    The inputs are x, the residual where the epilogue has one, of y's shape, `row_scale` where it has
+    one: float32, a number for each of the first axis of y, and where it is dynamic `x_scale` and
+    `x_zero_point`, float32 [1] each, the latter a whole number of x's type. The constants are `weight`,
     `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups] where the
     epilogue has groups of scales; absent for float32, unused for an int32 output), `scalars`
     (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the epilogue has
@@ -65,7 +73,13 @@ class Product(Workload):
             specs.append(TensorSpec("residual", self.y_shape, residual, self.out_layout))
         if self.epilogue.row_scale:
             specs.append(TensorSpec("row_scale", self.y_shape[:1], "float32"))
+        if self.epilogue.dynamic:
+            specs += (TensorSpec(name, (1,), "float32") for name in OF_RUN)
         return tuple(specs)
+
+    @property
+    def dynamic(self) -> bool:
+        return self.epilogue.dynamic
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
@@ -83,7 +97,8 @@ class Product(Workload):
             unused = self.epilogue.out_dtype == "int32"
             groups = (self.scale_groups,) if self.epilogue.scale_group else ()
             specs.append(TensorSpec("scale", (*channels, *groups), "float32", optional=unused))
-            specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
+            if not self.epilogue.dynamic:
+                specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
         if self.epilogue.float_bias:
             specs.append(TensorSpec("float_bias", channels, "float32"))
         if self.epilogue.factor:
@@ -173,6 +188,9 @@ class Product(Workload):
         activations = images + random_inputs(rng, residual)
         if epilogue.row_scale:
             activations += (rng.uniform(0.5, 1.5, self.y_shape[0]).astype(np.float32),)
+        zero_point = 0 if self.pads_with_zero else _X_ZERO_POINTS.get(self.in_dtype, 0)
+        if epilogue.dynamic:
+            activations += np.float32([rng.uniform(0.5, 1.5)]), np.float32([zero_point])
         if self.in_dtype == "float32":
             bias = rng.standard_normal(filters, np.float32)
             scalars = pack_scalars(low=-2.0 * math.sqrt(depth), high=2.0 * math.sqrt(depth))
@@ -184,7 +202,7 @@ class Product(Workload):
         # Outputs of 4 bits have a sixteenth of the range, and activations are curved near 0.
         narrow = is_four_bit(epilogue.out_dtype)
         step = 1 / 16 if narrow else 1 if epilogue.activation == "none" else 1 / 32
-        low, high, zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
+        low, high, out_zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
         more: dict[str, Any] = {}
         if epilogue.table:
             more["table"] = random_array(rng, (ENTRIES,), epilogue.out_dtype)
@@ -197,7 +215,6 @@ class Product(Workload):
         scale = (rng.uniform(40, 90, shape) * step / spread).astype(np.float32)
         if epilogue.concatenates:
             scale[rng.permutation(filters)[: filters // 2]] = 0
-        x_zero_points = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
         return activations, {
             **more,
             "weight": weight,
@@ -211,9 +228,9 @@ class Product(Workload):
                 residual_zero_point=float(_zero_point(epilogue.residual_dtype or "int8", 9)),
                 low=low,
                 high=high,
-                zero_point=zero_point,
+                zero_point=out_zero_point,
             ),
-            "x_zero_point": 0 if self.pads_with_zero else x_zero_points[self.in_dtype],
+            **({} if epilogue.dynamic else {"x_zero_point": zero_point}),
         }
 
 

@@ -40,6 +40,8 @@ class EpiloguePlan:
         self.grouped = self.epilogue.scale_group > 0
         self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)
         self.biases = self.classes * self.padded_n * workload.scale_groups
+        if self.epilogue.dynamic:
+            self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.bounded else 0)
 
     @cached_property
@@ -53,6 +55,7 @@ class EpiloguePlan:
             row_bias=self.classes > 1,
             bias=not (self.bounded or self.grouped),
             shift_at=self.padded_n * self.workload.scale_groups,
+            columns_at=self.padded_n,
         )
 
     @property

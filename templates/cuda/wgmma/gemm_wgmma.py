@@ -113,4 +113,6 @@ def packed(workload: Gemm | Conv2d, config: WgmmaConfig) -> tuple[TensorSpec, ..
     return packed_conv2d(_as_conv2d(workload), config)
 
 
-TEMPLATE = Template("gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90)
+TEMPLATE = Template(
+    "gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90, dynamic=True
+)

@@ -30,6 +30,19 @@ def output_of_copy(copy: Any, outputs: Sequence[Any]) -> Any:
     return behind if size == 1 else T.truncdiv(behind, T.int64(size))
 
 
+def matched_numbers(handles: Sequence[Any]) -> list[Any]:
+    """Buffers of the numbers of a run, none where the epilogue has none."""
+    there = [handle for handle in handles if handle is not None]
+    return [T.match_buffer(handle, (1,), "float32", align=4) for handle in there]
+
+
+@T.inline
+def read_numbers(registers, numbers):
+    """Keep the two numbers of a run."""
+    registers[0] = numbers[0][0]
+    registers[1] = numbers[1][0]
+
+
 def absent(plan: PipelinePlan) -> tuple[str, ...]:
     """The parameters of `build_pipeline` that a kernel has not."""
     epilogue = plan.epilogue
@@ -38,6 +51,8 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "scale_ptr": epilogue.out_dtype != "int32",
         "scalars_ptr": epilogue.out_dtype != "int32",
         "row_scale_ptr": epilogue.row_scale,
+        "x_scale_ptr": epilogue.dynamic,
+        "x_zero_point_ptr": epilogue.dynamic,
         "table_ptr": plan.bounded,
         "arrived_ptr": bool(plan.workspaces),
         "parts_ptr": bool(plan.workspaces),

@@ -22,7 +22,13 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.wgmma.kernel.copies import absent, output_of_copy, own
+from autoq.templates.cuda.wgmma.kernel.copies import (
+    absent,
+    matched_numbers,
+    output_of_copy,
+    own,
+    read_numbers,
+)
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
@@ -73,6 +79,7 @@ def build_pipeline(
     @T.jit
     def main(
         x_ptr: T.handle, residual_ptr: T.Optional(T.handle), row_scale_ptr: T.Optional(T.handle),
+        x_scale_ptr: T.Optional(T.handle), x_zero_point_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
@@ -95,6 +102,7 @@ def build_pipeline(
             row_scale = T.match_buffer(row_scale_ptr, y_shape[:1], "float32", align=16)
         else:
             row_scale = T.meta_var(biases)
+        numbers_of_run = T.meta_var(matched_numbers((x_scale_ptr, x_zero_point_ptr)))
         if residual_ptr is not None:
             residual_nhwc = T.match_buffer(residual_ptr, y_shape, epilogue.residual_dtype, align=16)
         else:
@@ -229,7 +237,13 @@ def build_pipeline(
             cursor = T.meta_var(RingCursor(ring, tail, previous))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(first_a, first_b))
-            arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale))
+            if epilogue.dynamic:
+                of_run = T.alloc_local((2,), "float32")
+            else:
+                of_run = T.meta_var(scalars)
+            arrays = T.meta_var(
+                EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale, of_run)
+            )
             turn: T.int32 = 0
             walk = T.meta_var(walk_of(plan, consumer if plan.ping_pong else 0, plan.teams))
             walk.start(cta)
@@ -249,6 +263,8 @@ def build_pipeline(
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
+            if epilogue.dynamic:
+                read_numbers(of_run, numbers_of_run)
             if config.grid.cluster > 1:
                 wait_for_cluster()
             while walk.more:

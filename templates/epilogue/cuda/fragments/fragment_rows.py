@@ -29,7 +29,8 @@ class FragmentRows:
     `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
     Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`,
     as in short forms, the accumulators hold it already (`started_rows.py`). A float bias or
-    a factor lies `shift_at` numbers behind its scale, a multiple of 4.
+    a factor lies `shift_at` numbers behind its scale, a multiple of 4, and of a dynamic epilogue the
+    sum of a channel's weights `columns_at` numbers behind its bias, such a multiple too.
     """
 
     epilogue: Epilogue
@@ -39,6 +40,7 @@ class FragmentRows:
     row_bias: bool = False
     bias: bool = True
     shift_at: int = 0
+    columns_at: int = 0
 
     @property
     def residual_words(self) -> int:
@@ -65,8 +67,8 @@ class FragmentRows:
 
         acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
         `row_bias` only; scale and scalars are not read for int32 outputs (any pointer will do);
-        words: residual registers of each row. Scales of both rows come behind, and last the table,
-        where the epilogue has them.
+        words: residual registers of each row. Scales of both rows, or the numbers of the run that a
+        dynamic epilogue has, come behind, and last the table, where the epilogue has them.
 
         A short form has limits and the residual's zero point instead of biases and scalars: the
         eight numbers of `bounds.py` or `conversion.py` in registers; scale is then a thread's place
@@ -124,16 +126,23 @@ class FragmentRows:
                 f"  const int4 b0 = __ldg(reinterpret_cast<const int4*>(bias0) + {quad});",
                 f"  const int4 b1 = {second_bias if self.row_bias else 'b0'};",
             ]
+        if self.epilogue.dynamic:
+            place = self.columns_at // 4 + quad
+            lines.append(f"  const int4 w = __ldg(reinterpret_cast<const int4*>(bias0) + {place});")
         return lines
 
     def _scale(self, part: str) -> str:
         """Of one of four channels; sums of groups of scales are scaled already."""
+        if self.epilogue.dynamic:
+            return f"__fmul_rn(s.{part}, x_scale)"
         return "0.f" if self.epilogue.scale_group else f"s.{part}"
 
     def _total(self, quad: int, row: int, e: int, form: Form) -> str:
         """Accumulator of channel 4 * quad + e of a fragment row, with its bias."""
         total = f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}]"
-        return f"{total} + b{row}.{'xyzw'[e]}" if self.bias and form not in SHORT else total
+        if self.bias and form not in SHORT:
+            total += f" + b{row}.{'xyzw'[e]}"
+        return f"{total} - (int)x_zero_point * w.{'xyzw'[e]}" if self.epilogue.dynamic else total
 
     def _narrow(self, row: int) -> list[str]:
         """Bytes to nibbles; of rows of an odd number of values the last nibble is 0."""
