@@ -14,6 +14,7 @@ from autoq.graph.lowering.merging.attention import merge_attention
 from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.graph.lowering.merging.products import merge_products
+from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
 from autoq.graph.lowering.merging.siblings import merge_siblings
 from autoq.graph.lowering.sparse_attention import attend_sparsely
@@ -140,6 +141,7 @@ def _optimised(
     merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
+    merge_quantised(lowered, target)
     merge_siblings(lowered, target)
     return lowered
 

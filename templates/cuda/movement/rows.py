@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm.tirx import PrimFunc
@@ -19,6 +20,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
     call,
+    blocks_for,
     thread_kernel,
 )
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
@@ -29,6 +31,31 @@ from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
+
+@dataclass(frozen=True)
+class Further:
+    """What a kernel over rows makes of its output besides writing it.
+
+    source: CUDA functions; parameters: their arrays, which `declared` declares in front of others;
+    body: statements that call them, of VALUE, element k of the lane's row t, and SHARED, `shared`
+    floats a warp; meets: whether all blocks wait for one another.
+    """
+
+    source: str = ""
+    parameters: tuple[TensorSpec, ...] = ()
+    declared: str = ""
+    body: str = ""
+    shared: int = 0
+    meets: bool = False
+
+    def words(self, threads: int) -> int:
+        """Floats in shared memory of so many threads."""
+        return self.shared * threads // 32
+
+    def statements(self, value: str, shared: str) -> str:
+        """The body over a value and a place in shared memory."""
+        return self.body.replace("VALUE", value).replace("SHARED", shared)
+
 
 _WAIT = """  asm volatile("griddepcontrol.wait;" ::: "memory");
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");"""
@@ -99,13 +126,17 @@ template <class J> __device__ __forceinline__ void over_rows(
 """
 
 
-def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFunc:
+def row_kernel(
+    arrays: RowArrays, formula: RowFormula, target: Target, further: Further | None = None
+) -> PrimFunc:
     """The kernel of a formula over arrays of bytes or floats; parameters x0, x1, ..., y.
 
     The output has an element for each of the rows' elements if the last value spans, else one a
-    row; rows have 2 elements at least and LONGEST_ROW at most.
+    row; rows have 2 elements at least and LONGEST_ROW at most. further: what else is made of the
+    output, whose parameters follow.
     """
     spans = formula.values[-1].spans
+    further = further or Further()
     plan = RowPlan.of(arrays, formula.out_dtype if spans else None, target)
     reductions = sum(value.reduces for value in formula.values)
     warps = plan.lanes // 32
@@ -120,7 +151,8 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
         + _SOURCE
         + _sums_of(formula)
         + formula.source
-        + _entry(arrays, formula, early),
+        + further.source
+        + _entry(arrays, formula, early, further),
         {**types, "OUT": formula.out_dtype},
         {
             "ROW": arrays.row,
@@ -130,22 +162,27 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
             "CHUNKS": plan.elements(arrays) // plan.vector,
             "TOGETHER": plan.together,
             "THREADS": plan.threads,
+            "BLOCKS": plan.blocks(arrays),
         },
     )
     parameters = [
         TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
     ]
     size = arrays.rows * (arrays.row if spans else 1)
-    parameters.append(TensorSpec("y", (size,), formula.out_dtype))
+    parameters += [TensorSpec("y", (size,), formula.out_dtype), *further.parameters]
+    joined = reductions * plan.together * warps if warps > 1 else 0
+    words = joined + further.words(plan.threads)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        words = (max(reductions * plan.together * warps, 1),)
-        shared = builder.alloc_buffer(words, "float32", scope="shared").data if warps > 1 else 0
+        shared = builder.alloc_buffer((words,), "float32", scope="shared").data if words else 0
         call(functions.function("compute"), *pointers, shared, block, thread)
 
     start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
     blocks, threads = plan.blocks(arrays), plan.threads
-    return thread_kernel(parameters, blocks, threads, target, body, start=start)
+    return thread_kernel(
+        parameters, blocks, threads, target, body, start=start,
+        cooperative=further.meets, together=blocks_for(blocks, target.units) if further.meets else 1,
+    )  # fmt: skip
 
 
 def _sums_of(formula: RowFormula) -> str:
@@ -153,8 +190,8 @@ def _sums_of(formula: RowFormula) -> str:
     return _BYTE_SUMS if any(v.expression in BYTE_SUMS for v in formula.values) else ""
 
 
-def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
-    """compute(x0, x1, ..., y, shared, block, thread): the rows of one lane.
+def _entry(arrays: RowArrays, formula: RowFormula, early: bool, further: Further) -> str:
+    """compute(x0, x1, ..., y, further parameters, shared, block, thread): the rows of one lane.
 
     early: constants are asked for before it waits for the kernels before this one.
     """
@@ -162,7 +199,7 @@ def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
     parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
     lines = [
         "__device__ __forceinline__ void compute(",
-        f"    {parameters}To<OUT> y, float* shared, int block, int thread) {{",
+        f"    {parameters}To<OUT> y, {further.declared}float* shared, int block, int thread) {{",
         "  const int lane = (unsigned)thread % LANES;",
         "  const int first = block * (GROUPS * TOGETHER) + (unsigned)thread / LANES;",
         "  int row[TOGETHER];",
@@ -180,7 +217,10 @@ def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
         lines += _value(value, number, names, slot)
         slot += value.reduces
         names.append(f"v{number}[t][k]" if value.spans else f"v{number}[t]")
-    return "\n".join([*lines, *_store(formula, names[-1]), "}"]) + "\n"
+    ends = further.statements(names[-1], "shared + JOINED")
+    joined = sum(value.reduces for value in formula.values)
+    ends = ends.replace("JOINED", f"{joined} * (WARPS > 1 ? TOGETHER * WARPS : 0)")
+    return "\n".join([*lines, *_store(formula, names[-1]), ends, "}"]) + "\n"
 
 
 def _load(arrays: RowArrays, k: int) -> list[str]:
