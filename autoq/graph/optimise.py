@@ -141,7 +141,7 @@ def _optimised(
     merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
-    merge_quantised(lowered, target)
+    merge_quantised(lowered, target, templates)
     merge_siblings(lowered, target)
     return lowered
 

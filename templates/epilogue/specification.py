@@ -35,7 +35,7 @@ FLOAT_OUTPUTS = ("float16", "bfloat16", "float32")
 # Fields that a key names only where they say something, so that older keys stay as they are.
 _LATER = (
     "table", "concatenates", "row_scale", "float_bias", "activation", "scale_group", "factor",
-    "dynamic",
+    "dynamic", "by_range",
 )  # fmt: skip
 
 
@@ -54,6 +54,8 @@ class Epilogue:
     - `scale_group`, with floats out: so many values along the reduction share a scale. The sum of
       each such group is exact, and instead of `s = float(a) * scale[k]` it is `s = (float(a_0) *
       scale[k, 0] + float(a_1) * scale[k, 1]) + ...`, where the bias belongs to a_0. 0 for none.
+    - `by_range`, with out uint8: `v` is what it would be of out float32, and the bytes, their scale
+      and their zero point are those of `DynamicQuantize` of all of it, three outputs.
     - no residual: `v = s`.
     - residual, `requantize_before_add`: `t = clamp(rint(s), accumulator_low, accumulator_high)`,
       `v = t * accumulator_scale + (res - residual_zero_point) * residual_scale` (the exact
@@ -93,6 +95,7 @@ class Epilogue:
     scale_group: int = 0
     factor: bool = False
     dynamic: bool = False
+    by_range: bool = False
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -114,7 +117,8 @@ class Epilogue:
             raise InputError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a factor")
         if self.activation not in ACTIVATIONS:
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
-        if self.activation != "none" and self.out_dtype not in FLOAT_OUTPUTS:
+        floats = self.out_dtype in FLOAT_OUTPUTS or self.by_range
+        if self.activation != "none" and not floats:
             raise InputError(f"out_dtype {self.out_dtype!r}: an activation needs floats")
         if self.out_dtype == "int32" and (self.row_scale or self.float_bias):
             raise InputError("out_dtype 'int32': sums have neither scales nor a float bias")
@@ -122,8 +126,15 @@ class Epilogue:
             raise InputError(f"out_dtype {self.out_dtype!r}: groups of scales need floats")
         if self.dynamic and (self.row_scale or self.scale_group or self.requantize_before_add):
             raise InputError("scales of a run are neither those of rows nor of groups")
-        if self.dynamic and self.out_dtype not in FLOAT_OUTPUTS:
+        if self.dynamic and not floats:
             raise InputError(f"out_dtype {self.out_dtype!r}: scales of a run need floats")
+        if self.by_range and (self.out_dtype != "uint8" or not self.dynamic or self.table):
+            raise InputError("what is quantised by its range is uint8, of a dynamic product")
+
+    @property
+    def values(self) -> Epilogue:
+        """The epilogue that gives the values which this one quantises by their range."""
+        return dataclasses.replace(self, out_dtype="float32", by_range=False)
 
     @property
     def of_convolutions(self) -> bool:

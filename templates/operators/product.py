@@ -26,6 +26,8 @@ _BYTES = ("int8", "uint8")
 
 OF_RUN = ("x_scale", "x_zero_point")
 """Inputs of a product whose x was quantised as it came."""
+OF_RESULT = ("y_scale", "y_zero_point")
+"""Further outputs of a product that quantises y by its range."""
 
 
 _X_ZERO_POINTS = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
@@ -83,7 +85,10 @@ class Product(Workload):
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        return (TensorSpec("y", self.y_shape, self.epilogue.out_dtype, self.out_layout),)
+        y = TensorSpec("y", self.y_shape, self.epilogue.out_dtype, self.out_layout)
+        if not self.epilogue.by_range:
+            return (y,)
+        return (y, *(TensorSpec(name, (1,), "float32") for name in OF_RESULT))
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
@@ -128,8 +133,11 @@ class Product(Workload):
 
         LLVM may contract the epilogue's multiplication and addition. Floats are equal but behind an
         activation: exponentials and the error function are off by less than 1e-6 of their results,
-        which are at most the values that they multiply.
+        which are at most the values that they multiply. What is quantised by its range may be a
+        step off for it.
         """
+        if self.epilogue.by_range:
+            return Tolerance(steps=1)
         fused = target.kind == "cpu" and self.epilogue.residual_dtype is not None
         return Tolerance(steps=1 if fused and self.epilogue.out_dtype != "int32" else 0)
 
@@ -175,7 +183,7 @@ class Product(Workload):
     ) -> Arrays: ...
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
-        epilogue = self.epilogue
+        epilogue = self.epilogue.values if self.epilogue.by_range else self.epilogue
         filters = self.weight_shape[0]
         depth = math.prod(self.weight_shape[1:])
         x, *others = self.inputs

@@ -45,10 +45,10 @@ __device__ __forceinline__ Range with_values(Range range, const Raw<float, V>& r
 }
 __device__ __forceinline__ void write(To<unsigned char> y, const Raw<float, V>& raw, int i,
                                       Steps steps) {
-  Raw<unsigned char, V> bytes = {};
+  float value[V];
   #pragma unroll
-  for (int v = 0; v < V; ++v)
-    bytes.word[0] |= byte_of(__uint_as_float(raw.word[v]), steps) << (8 * v);
+  for (int v = 0; v < V; ++v) value[v] = __uint_as_float(raw.word[v]);
+  const Raw<unsigned char, V> bytes = {bytes_of<V>(value, steps)};
   store<unsigned char, V>(y + i * V, bytes);
 }
 """

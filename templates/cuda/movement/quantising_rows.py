@@ -38,12 +38,13 @@ _BODY = r"""
     if (first + t * GROUPS >= ROWS) continue;
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
-      Raw<unsigned char, V> four = {};
+      float value[V];
       #pragma unroll
       for (int i = 0; i < V; ++i) {
         const int k = c * V + i;
-        four.word[0] |= byte_of(VALUE, steps) << (8 * i);
+        value[i] = VALUE;
       }
+      const Raw<unsigned char, V> four = {bytes_of<V>(value, steps)};
       if (inside(c, lane))
         store<unsigned char, V>(bytes + (row[t] * ROW + column_of(c, lane)), four);
     }

@@ -71,7 +71,7 @@ class SharedGemm(SharedProducts, operator="shared_gemm"):
 
 def _reads_alike(one: Gemm) -> bool:
     """Whether a product reads nothing but x and the numbers by which it was quantised."""
-    return all(spec.name in ("x", *OF_RUN) for spec in one.inputs)
+    return not one.epilogue.by_range and all(spec.name in ("x", *OF_RUN) for spec in one.inputs)
 
 
 def shared(one: Gemm, products: int) -> SharedGemm:

@@ -7,37 +7,75 @@ them know the range reads nothing again and costs no launch.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Fusion, Graph, Layer, Node
 from autoq.graph.lowering.fusions import quantises
+from autoq.templates.base import Template
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
 
-def merge_quantised(graph: Graph, target: Target) -> None:
-    """Let fusions of rows write their results' bytes too, in the place of a dynamic quantisation.
+def merge_quantised(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
+    """Let kernels write the bytes of their results in the place of a dynamic quantisation.
 
-    One of a tensor that several quantise takes the first of them.
+    Those over rows write both. Products write the bytes alone, so that nobody else may read the
+    floats. Of several quantisations of a tensor one is joined.
     """
     producers = graph.producers()
+    readings = Counter(name for node in graph.nodes for name in node.inputs)
+    readings.update(graph.outputs)
     places = {id(node): index for index, node in enumerate(graph.nodes)}
     nodes: list[Node | None] = list(graph.nodes)
     for node in graph.nodes:
         if not isinstance(node, Layer) or not isinstance(node.workload, DynamicQuantize):
             continue
-        front = producers[node.inputs[0]] if node.inputs[0] in producers else None
-        if not isinstance(front, Fusion) or front.quantised:
+        front = producers.get(node.inputs[0])
+        both: Node | None = None
+        if isinstance(front, Fusion):
+            both = _over_rows(front, node, target)
+        elif isinstance(front, Layer) and readings[front.output] == 1:
+            both = _product(front, node, target, templates)
+        if front is None or both is None:
             continue
-        whole = math.prod(front.output_shape) == node.workload.size
-        if not whole or not quantises(front, target):
-            continue
-        both = replace(
-            front,
-            quantised=node.outputs,
-            covers=tuple(dict.fromkeys((*front.covers, *node.covers))),
-        )
-        nodes[places[id(front)]], nodes[places[id(node)]] = both, None
-        places[id(both)] = places[id(front)]
-        producers[front.output] = both
+        place = places[id(both)] = places[id(front)]
+        nodes[place], nodes[places[id(node)]] = both, None
+        producers[front.outputs[0]] = both
     graph.nodes = [node for node in nodes if node is not None]
+
+
+def _covers(front: Fusion | Layer, node: Layer) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*front.covers, *node.covers)))
+
+
+def _over_rows(front: Fusion, node: Layer, target: Target) -> Fusion | None:
+    """A fusion that quantises what it writes."""
+    whole = node.input_shapes == ((math.prod(front.output_shape),),)
+    if front.quantised or not whole or not quantises(front, target):
+        return None
+    return replace(front, quantised=node.outputs, covers=_covers(front, node))
+
+
+def _product(
+    front: Layer, node: Layer, target: Target, templates: Sequence[Template]
+) -> Layer | None:
+    """A product of scales of a run whose outputs are quantised by their range."""
+    product = front.workload
+    if not isinstance(product, Gemm) or not product.epilogue.dynamic:
+        return None
+    size = product.m * product.n
+    if product.epilogue.out_dtype != "float32" or node.input_shapes != ((size,),):
+        return None
+    epilogue = replace(product.epilogue, out_dtype="uint8", by_range=True)
+    workload = replace(product, epilogue=epilogue)
+    if not matching(workload, target, templates):
+        return None
+    bytes_of, *numbers = node.outputs
+    return replace(
+        front, workload=workload, output=bytes_of, covers=_covers(front, node),
+        further_outputs=tuple(numbers),
+    )  # fmt: skip

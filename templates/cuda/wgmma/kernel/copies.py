@@ -7,8 +7,10 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.element import element
+from autoq.templates.epilogue.cuda.parameters.arrays import RangeArrays
 
 
 def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
@@ -28,6 +30,25 @@ def output_of_copy(copy: Any, outputs: Sequence[Any]) -> Any:
         behind = T.if_then_else(copy == number, other - first, behind)
     size = element(str(outputs[0].dtype)).bytes
     return behind if size == 1 else T.truncdiv(behind, T.int64(size))
+
+
+def optional(handle: Any, shape: Sequence[int], dtype: str | None, otherwise: Any) -> Any:
+    """The buffer of a parameter, or another one where a kernel has no such parameter."""
+    return otherwise if handle is None else T.match_buffer(handle, shape, dtype, align=16)
+
+
+def matched_range(plan: PipelinePlan, handles: Sequence[Any]) -> RangeArrays | None:
+    """What is written besides outputs that are quantised by their range; None where they are not.
+
+    handles: of their scale and zero point, and of the words of the grid.
+    """
+    *numbers, words = handles
+    if words is None:
+        return None
+    shape = range_words(plan.grid).spec.shape
+    return RangeArrays(
+        *matched_numbers(numbers), T.match_buffer(words, shape, "uint64", align=16)
+    )
 
 
 def matched_numbers(handles: Sequence[Any]) -> list[Any]:
@@ -53,6 +74,9 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "row_scale_ptr": epilogue.row_scale,
         "x_scale_ptr": epilogue.dynamic,
         "x_zero_point_ptr": epilogue.dynamic,
+        "y_scale_ptr": epilogue.by_range,
+        "y_zero_point_ptr": epilogue.by_range,
+        "ranges_ptr": epilogue.by_range,
         "table_ptr": plan.bounded,
         "arrived_ptr": bool(plan.workspaces),
         "parts_ptr": bool(plan.workspaces),

@@ -51,7 +51,7 @@ class FragmentRows:
         """load(words, residual pointer, ok, channels left): one row's residual."""
         lines = [row_head("load_residual", self.epilogue)]
         dtype = self.epilogue.residual_dtype or "int8"
-        for offset, width, channel, place in self._vectors(dtype):
+        for offset, width, channel, place in self.vectors(dtype):
             guard = f"ok && {channel} < left" if self.tail else "ok"
             lines.append(f"  {{ {VECTORS[width]} v = {{}};")
             lines.append(
@@ -77,11 +77,11 @@ class FragmentRows:
         requantisation = Requantisation(self.epilogue, form)
         body = []
         for quad in range(self.channels // 4):
-            body += ["  {", *self._operands(quad, form)]
+            body += ["  {", *self.operands(quad, form)]
             for row in range(2):
-                totals = [self._total(quad, row, e, form) for e in range(4)]
+                totals = [self.total(quad, row, e, form) for e in range(4)]
                 scales = [
-                    value_factors(self.epilogue, self._scale(part), f"row{row}", f"f.{part}")
+                    value_factors(self.epilogue, self.scale(part), f"row{row}", f"f.{part}")
                     for part in "xyzw"
                 ]
                 body += row_outputs(requantisation, row, quad, totals, scales)
@@ -89,7 +89,7 @@ class FragmentRows:
         for row in range(2):
             if is_four_bit(self.epilogue.out_dtype):
                 body += self._narrow(row)
-            body += row_stores(row, self._vectors(self.epilogue.out_dtype), self.tail)
+            body += row_stores(row, self.vectors(self.epilogue.out_dtype), self.tail)
         return rows_function(requantisation, self._out_words, body)
 
     @property
@@ -97,7 +97,7 @@ class FragmentRows:
         """Registers of a row's outputs; those of 4 bits are bytes before they are narrowed."""
         return max(self.channels // 4, _words(self.channels, self.epilogue.out_dtype))
 
-    def _vectors(self, dtype: str) -> Iterator[tuple[int, int, int, int]]:
+    def vectors(self, dtype: str) -> Iterator[tuple[int, int, int, int]]:
         """Accesses of a row: byte offset, bytes, first channel, offset of the row's pointer.
 
         Each is the widest that a row of `pitch` elements keeps aligned.
@@ -108,7 +108,7 @@ class FragmentRows:
         for offset in range(0, size, width):
             yield offset, width, offset * 8 // bits, offset * 8 // max(bits, 8)
 
-    def _operands(self, quad: int, form: Form) -> list[str]:
+    def operands(self, quad: int, form: Form) -> list[str]:
         """Scale and bias of four channels."""
         if form in SHORT:
             return [f"  const float4 s = reinterpret_cast<const float4*>(scale)[{4 * quad}];"]
@@ -131,13 +131,13 @@ class FragmentRows:
             lines.append(f"  const int4 w = __ldg(reinterpret_cast<const int4*>(bias0) + {place});")
         return lines
 
-    def _scale(self, part: str) -> str:
+    def scale(self, part: str) -> str:
         """Of one of four channels; sums of groups of scales are scaled already."""
         if self.epilogue.dynamic:
             return f"__fmul_rn(s.{part}, x_scale)"
         return "0.f" if self.epilogue.scale_group else f"s.{part}"
 
-    def _total(self, quad: int, row: int, e: int, form: Form) -> str:
+    def total(self, quad: int, row: int, e: int, form: Form) -> str:
         """Accumulator of channel 4 * quad + e of a fragment row, with its bias."""
         total = f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}]"
         if self.bias and form not in SHORT:

@@ -60,11 +60,15 @@ def row_outputs(
     quad: int,
     totals: Sequence[str],
     scales: Sequence[str],
+    first: int | None = None,
 ) -> list[str]:
-    """Statements that put channels 4 * quad to 4 * quad + 3 of a row into its registers."""
+    """Statements that put channels 4 * quad to 4 * quad + 3 of a row into its registers.
+
+    first: the register of the first of them, where rows do not lie there as a whole.
+    """
     before, addends = requantisation.addends(f"words{row}", 4 * quad, f"r{row}_{quad}")
     found = requantisation.outputs(totals, scales, addends)
-    first = len(found) * quad
+    first = len(found) * quad if first is None else first
     return before + [f"  out{row}[{first + i}] = {word};" for i, word in enumerate(found)]
 
 

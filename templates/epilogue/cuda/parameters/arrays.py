@@ -4,6 +4,14 @@ from tvm.script import tirx as T
 
 
 @T.meta_class
+class RangeArrays:
+    """What an epilogue that quantises by a range writes besides y, and the words of the grid."""
+
+    def __init__(self, scale, zero_point, words):
+        self.scale, self.zero_point, self.words = scale, zero_point, words
+
+
+@T.meta_class
 class EpilogueArrays:
     """Arrays of an epilogue in global memory, and a thread's registers of one.
 
