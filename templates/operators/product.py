@@ -37,14 +37,14 @@ _X_ZERO_POINTS = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
 class Product(Workload):
     """Sums of products of an activation x and a constant weight, then an epilogue.
 
-    The inputs are x, the residual where the epilogue has one, of y's shape, `row_scale` where it has
-    one: float32, a number for each of the first axis of y, and where it is dynamic `x_scale` and
-    `x_zero_point`, float32 [1] each, the latter a whole number of x's type. The constants are `weight`,
-    `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups] where the
-    epilogue has groups of scales; absent for float32, unused for an int32 output), `scalars`
-    (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the epilogue has
-    them, `table` ([256]), `float_bias` (float32 [k]), `factor` (float32 [k]) and `factor_bounds`
-    (float32 [2], `factor_low` and `factor_high`), for k the output's channels.
+    The inputs are x, the residual where the epilogue has one, of y's shape, `row_scale` where it
+    has one: float32, a number for each of the first axis of y, and where it is dynamic `x_scale`
+    and `x_zero_point`, float32 [1] each, the latter a whole number of x's type. The constants are
+    `weight`, `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups]
+    where the epilogue has groups of scales; absent for float32, unused for an int32 output),
+    `scalars` (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the
+    epilogue has them, `table` ([256]), `float_bias` (float32 [k]), `factor` (float32 [k]) and
+    `factor_bounds` (float32 [2], `factor_low` and `factor_high`), for k the output's channels.
     """
 
     in_dtype: str

@@ -19,8 +19,8 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
-    call,
     blocks_for,
+    call,
     thread_kernel,
 )
 from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
@@ -31,6 +31,7 @@ from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
+
 
 @dataclass(frozen=True)
 class Further:
@@ -179,9 +180,10 @@ def row_kernel(
 
     start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
     blocks, threads = plan.blocks(arrays), plan.threads
+    together = blocks_for(blocks, target.units) if further.meets else 1
     return thread_kernel(
-        parameters, blocks, threads, target, body, start=start,
-        cooperative=further.meets, together=blocks_for(blocks, target.units) if further.meets else 1,
+        parameters, blocks, threads, target, body,
+        start=start, together=together, cooperative=further.meets,
     )  # fmt: skip
 
 

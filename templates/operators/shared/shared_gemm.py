@@ -22,7 +22,8 @@ class SharedGemm(SharedProducts, operator="shared_gemm"):
 
     The constants are those of a Gemm with a first axis of so many: `weight` `[products, n, k]`,
     `scalars` `[products, 8]` and so on, but for the one `x_zero_point`. The epilogue has neither a
-    residual nor scales of rows. Raises InputError for extents below 1 and other numbers of products.
+    residual nor scales of rows. Raises InputError for extents below 1 and other numbers of
+    products.
     """
 
     products: int

@@ -46,9 +46,7 @@ class _Scaled:
         if tail is None:
             return []
         members = (*self.members, *tail.members[1:])
-        return [
-            replace(self, members=members, activation=tail.activation, residual=tail.residual)
-        ]
+        return [replace(self, members=members, activation=tail.activation, residual=tail.residual)]
 
 
 def dynamic_product(

@@ -53,9 +53,7 @@ def float_tails(
     return found if added is None else [added, *found]
 
 
-def residual_behind(
-    around: Neighbourhood, tail: FloatTail, taken: set[int]
-) -> FloatTail | None:
+def residual_behind(around: Neighbourhood, tail: FloatTail, taken: set[int]) -> FloatTail | None:
     """The tail with the addition behind it of a tensor of its shape."""
     graph = around.graph
     add = around.only_reader(tail.output, "Add")

@@ -28,8 +28,8 @@ def fuse_products(graph: Graph, target: Target, templates: Sequence[Template]) -
     """Replace every Conv and Gemm of constant weights by a fused operation.
 
     What is quantised as it comes has its scale and zero point of the run in the product itself
-    where a template takes them there. Integers where the input and the weights are dequantised integers of 8 or 4 bits, else float32.
-    The arithmetic is that of `autoq.templates.epilogue`.
+    where a template takes them there. Integers where the input and the weights are dequantised
+    integers of 8 or 4 bits, else float32. The arithmetic is that of `autoq.templates.epilogue`.
     """
     around = Neighbourhood(graph)
     taken: set[int] = set()

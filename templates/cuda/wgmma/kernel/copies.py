@@ -37,6 +37,15 @@ def optional(handle: Any, shape: Sequence[int], dtype: str | None, otherwise: An
     return otherwise if handle is None else T.match_buffer(handle, shape, dtype, align=16)
 
 
+def matched_spaces(plan: PipelinePlan, handles: Sequence[Any]) -> list[Any]:
+    """Buffers of the plan's workspaces, none where it has none."""
+    spaces = [space.spec for space in plan.workspaces]
+    return [
+        T.match_buffer(handle, spec.shape, spec.dtype, align=16)
+        for handle, spec in zip(handles, spaces, strict=False)
+    ]
+
+
 def matched_range(plan: PipelinePlan, handles: Sequence[Any]) -> RangeArrays | None:
     """What is written besides outputs that are quantised by their range; None where they are not.
 
@@ -46,9 +55,7 @@ def matched_range(plan: PipelinePlan, handles: Sequence[Any]) -> RangeArrays | N
     if words is None:
         return None
     shape = range_words(plan.grid).spec.shape
-    return RangeArrays(
-        *matched_numbers(numbers), T.match_buffer(words, shape, "uint64", align=16)
-    )
+    return RangeArrays(*matched_numbers(numbers), T.match_buffer(words, shape, "uint64", align=16))
 
 
 def matched_numbers(handles: Sequence[Any]) -> list[Any]:

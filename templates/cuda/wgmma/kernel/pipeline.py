@@ -27,6 +27,7 @@ from autoq.templates.cuda.wgmma.kernel.copies import (
     absent,
     matched_numbers,
     matched_range,
+    matched_spaces,
     optional,
     output_of_copy,
     own,
@@ -63,15 +64,13 @@ def build_pipeline(
     """The kernel of a workload.
 
     Parameters: x (x_shape), the residual (y_shape), row scales and the numbers of a run where there
-    are, weights int8
-    [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
-    int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape). Where the
-    epilogue is boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words]
-    the scalars.
-    A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
-    plan's workspaces come before y. Where the product is weighed, scales of rows and columns come
-    before these, and what `Weighing.parts` says behind y. What is quantised by its range has its
-    scale, its zero point and the words of `range_words` behind y.
+    are, weights int8 [padded k * layout.total], bias int32 [border classes, padded k], then unless
+    the output is int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape).
+    Where the epilogue is boundable, limits [8] follow the scalars, or a table of outputs does
+    (`packed_scalars`), and tables int32 [n tiles, table words]. With `stream_k` the plan's
+    workspaces come before y. Where the product is weighed, scales of rows and columns come before
+    these, and what `Weighing.parts` says behind y, as the scale, the zero point and `range_words`
+    of outputs that are quantised by their range.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
@@ -80,7 +79,6 @@ def build_pipeline(
     epilogue, copies = workload.epilogue, plan.copies
     registers = config.registers
     x_arguments = load.map_arguments()
-    spaces = plan.workspaces
 
     @T.jit
     def main(
@@ -104,17 +102,13 @@ def build_pipeline(
         numbers = T.meta_var(optional(scalars_ptr, (copies * plan.scalars,), "float32", biases))
         row_scale = T.meta_var(optional(row_scale_ptr, y_shape[:1], "float32", biases))
         numbers_of_run = T.meta_var(matched_numbers((x_scale_ptr, x_zero_point_ptr)))
-        residual_nhwc = T.meta_var(
-            optional(residual_ptr, y_shape, epilogue.residual_dtype, y_nhwc)
-        )
+        residual_nhwc = T.meta_var(optional(residual_ptr, y_shape, epilogue.residual_dtype, y_nhwc))
         words_of_tables = T.meta_var((copies * plan.n_tiles * plan.memory.table_words,))
         tables = T.meta_var(optional(table_ptr, words_of_tables, "int32", biases))
         second = T.meta_var(optional(second_ptr, y_shape, epilogue.out_dtype, y_nhwc))
         third = T.meta_var(optional(third_ptr, y_shape, epilogue.out_dtype, y_nhwc))
         of_range = T.meta_var(matched_range(plan, (y_scale_ptr, y_zero_point_ptr, ranges_ptr)))
-        if arrived_ptr is not None:
-            arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
-            parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "uint32", align=16)
+        of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
         residual = T.decl_buffer(
@@ -126,13 +120,9 @@ def build_pipeline(
         if plan.residual_ahead:
             residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
-                ENCODE_TILED,
-                residual_map,
-                epilogue.residual_dtype,
-                2,
-                residual.data,
+                ENCODE_TILED, residual_map, epilogue.residual_dtype, 2, residual.data,
                 *plan.residual_map(),
-            )
+            )  # fmt: skip
         else:
             residual_map = T.meta_var(x_map)
 
@@ -229,10 +219,7 @@ def build_pipeline(
             cursor = T.meta_var(RingCursor(ring, tail, previous))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(first_a, first_b))
-            if epilogue.dynamic:
-                of_run = T.alloc_local((2,), "float32")
-            else:
-                of_run = T.meta_var(scalars)
+            of_run = T.alloc_local((2 if epilogue.dynamic else 1,), "float32")
             arrays = T.meta_var(
                 EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale, of_run)
             )
@@ -241,9 +228,7 @@ def build_pipeline(
             walk.start(cta)
             if config.stream_k:
                 row = T.meta_var(0 if plan.ping_pong else consumer)
-                parts_of_tiles = T.meta_var(
-                    PartSums(plan.parts, (arrived, parts), cta, rank, row, thread)
-                )
+                parts_of_tiles = T.meta_var(PartSums(plan.parts, of_parts, cta, rank, row, thread))
                 pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)

@@ -29,8 +29,8 @@ class FragmentRows:
     `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
     Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`,
     as in short forms, the accumulators hold it already (`started_rows.py`). A float bias or
-    a factor lies `shift_at` numbers behind its scale, a multiple of 4, and of a dynamic epilogue the
-    sum of a channel's weights `columns_at` numbers behind its bias, such a multiple too.
+    a factor lies `shift_at` numbers behind its scale, a multiple of 4, and of a dynamic epilogue
+    the sum of a channel's weights `columns_at` numbers behind its bias, such a multiple too.
     """
 
     epilogue: Epilogue

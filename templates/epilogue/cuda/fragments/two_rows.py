@@ -29,10 +29,10 @@ def rows_function(
 ) -> DeviceFunction:
     """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
 
-    In a short form rows(acc, scale, limits, residual zero point, words0, ...). The two rows' scales,
-    or x_scale and x_zero_point of a dynamic epilogue, come behind, and last the table, where the epilogue has them. words: registers out0 and out1 of
-    each row, which the body fills and stores; source: of what the body calls beside the
-    requantisation.
+    In a short form rows(acc, scale, limits, residual zero point, words0, ...). The two rows'
+    scales, or x_scale and x_zero_point of a dynamic epilogue, come behind, and last the table,
+    where the epilogue has them. words: registers out0 and out1 of each row, which the body fills
+    and stores; source: of what the body calls beside the requantisation.
     """
     epilogue = requantisation.epilogue
     out = element(moved_as(epilogue.out_dtype)).c_type
