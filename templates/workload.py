@@ -173,6 +173,14 @@ class Workload(ABC):
         """The same arithmetic, knowing nothing of its constants' zeros."""
         return self
 
+    def by_range(self) -> Workload | None:
+        """The same arithmetic, whose float32 output is quantised as `DynamicQuantize` does it.
+
+        The outputs are the bytes, in y's place, their scale and their zero point; the floats are
+        nowhere. None without such a form.
+        """
+        return None
+
     def constant(self, name: str) -> TensorSpec | None:
         """The constant of a name, None where there is no such one."""
         return next((spec for spec in self.constants if spec.name == name), None)

@@ -56,6 +56,12 @@ class Gemm(Product, operator="gemm"):
     def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
         return replace(self, sparsity=sparsity)
 
+    def by_range(self) -> Workload | None:
+        epilogue = self.epilogue
+        if not epilogue.dynamic or epilogue.out_dtype != "float32":
+            return None
+        return replace(self, epilogue=replace(epilogue, out_dtype="uint8", by_range=True))
+
     @property
     def dense(self) -> Workload:
         return replace(self, sparsity=None)

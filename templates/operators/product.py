@@ -14,6 +14,7 @@ from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.layout import NHWC
+from autoq.templates.operators.dynamic_quantize import OF_RESULT
 from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.storage import is_four_bit
@@ -26,8 +27,6 @@ _BYTES = ("int8", "uint8")
 
 OF_RUN = ("x_scale", "x_zero_point")
 """Inputs of a product whose x was quantised as it came."""
-OF_RESULT = ("y_scale", "y_zero_point")
-"""Further outputs of a product that quantises y by its range."""
 
 
 _X_ZERO_POINTS = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}

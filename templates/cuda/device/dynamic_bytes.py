@@ -10,7 +10,7 @@ from __future__ import annotations
 from autoq.templates.operators.dynamic_quantize import LARGE, LEVELS
 
 DYNAMIC_BYTES = (
-    f"constexpr float LEVELS = {LEVELS}f, LARGE = {LARGE}f;"
+    f"constexpr float BYTE_LEVELS = {LEVELS}f, NEARLY_NONE = {LARGE}f;"
     + r"""
 struct Steps {
   float scale, zero, reciprocal, near;
@@ -19,10 +19,10 @@ __device__ __forceinline__ Steps steps_of(float scale, float zero) {
   return {scale, zero, __fdiv_rn(1.f, scale), 0.4999f * scale};
 }
 __device__ __forceinline__ Steps steps_of(Range range) {
-  float scale = __fdiv_rn(range.most - range.least, LEVELS);
-  scale += 1.f - fminf(scale * LARGE, 1.f);
+  float scale = __fdiv_rn(range.most - range.least, BYTE_LEVELS);
+  scale += 1.f - fminf(scale * NEARLY_NONE, 1.f);
   const float exact = -__fdiv_rn(range.least, scale);
-  return steps_of(scale, rintf(fminf(fmaxf(exact, 0.f), LEVELS)));
+  return steps_of(scale, rintf(fminf(fmaxf(exact, 0.f), BYTE_LEVELS)));
 }
 // N bytes of a word, the first one lowest.
 template <int N> __device__ __forceinline__ unsigned bytes_of(
@@ -42,7 +42,7 @@ template <int N> __device__ __forceinline__ unsigned bytes_of(
   unsigned word = 0;
   #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const float bounded = fminf(fmaxf(whole[i] + steps.zero, 0.f), LEVELS);
+    const float bounded = fminf(fmaxf(whole[i] + steps.zero, 0.f), BYTE_LEVELS);
     word |= (__float_as_uint(bounded + 8388608.f) & 0xffu) << (8 * i);
   }
   return word;

@@ -15,7 +15,6 @@ from autoq.graph.ir import Fusion, Graph, Layer, Node
 from autoq.graph.lowering.fusions import quantises
 from autoq.templates.base import Template
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
-from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
@@ -23,8 +22,8 @@ from autoq.templates.target import Target
 def merge_quantised(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
     """Let kernels write the bytes of their results in the place of a dynamic quantisation.
 
-    Those over rows write both. Products write the bytes alone, so that nobody else may read the
-    floats. Of several quantisations of a tensor one is joined.
+    Those over rows write both. Products and attention write the bytes alone, so that nobody else may
+    read the floats. Of several quantisations of a tensor one is joined.
     """
     producers = graph.producers()
     readings = Counter(name for node in graph.nodes for name in node.inputs)
@@ -39,7 +38,7 @@ def merge_quantised(graph: Graph, target: Target, templates: Sequence[Template])
         if isinstance(front, Fusion):
             both = _over_rows(front, node, target)
         elif isinstance(front, Layer) and readings[front.output] == 1:
-            both = _product(front, node, target, templates)
+            both = _bytes_alone(front, node, target, templates)
         if front is None or both is None:
             continue
         place = places[id(both)] = places[id(front)]
@@ -60,19 +59,13 @@ def _over_rows(front: Fusion, node: Layer, target: Target) -> Fusion | None:
     return replace(front, quantised=node.outputs, covers=_covers(front, node))
 
 
-def _product(
+def _bytes_alone(
     front: Layer, node: Layer, target: Target, templates: Sequence[Template]
 ) -> Layer | None:
-    """A product of scales of a run whose outputs are quantised by their range."""
-    product = front.workload
-    if not isinstance(product, Gemm) or not product.epilogue.dynamic:
-        return None
-    size = product.m * product.n
-    if product.epilogue.out_dtype != "float32" or node.input_shapes != ((size,),):
-        return None
-    epilogue = replace(product.epilogue, out_dtype="uint8", by_range=True)
-    workload = replace(product, epilogue=epilogue)
-    if not matching(workload, target, templates):
+    """A layer whose one output is quantised by its range."""
+    whole = node.input_shapes == ((math.prod(front.output_shapes[0]),),)
+    workload = front.workload.by_range() if whole and not front.further_outputs else None
+    if workload is None or not matching(workload, target, templates):
         return None
     bytes_of, *numbers = node.outputs
     return replace(

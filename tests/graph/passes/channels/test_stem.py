@@ -16,7 +16,6 @@ from autoq.graph.passes.fusions.gather_fusions import gather_fusions
 from autoq.graph.passes.layers.fuse_products import fuse_products
 from autoq.graph.passes.preparation.dequantise_late import dequantise_late
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target
 
 
