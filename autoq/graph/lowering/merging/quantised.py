@@ -22,8 +22,8 @@ from autoq.templates.target import Target
 def merge_quantised(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
     """Let kernels write the bytes of their results in the place of a dynamic quantisation.
 
-    Those over rows write both. Products and attention write the bytes alone, so that nobody else may
-    read the floats. Of several quantisations of a tensor one is joined.
+    Those over rows write both. Products and attention write the bytes alone, so that nobody else
+    may read the floats. Of several quantisations of a tensor one is joined.
     """
     producers = graph.producers()
     readings = Counter(name for node in graph.nodes for name in node.inputs)

@@ -52,7 +52,7 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def build(workload: Attention, config: Tf32AttentionConfig, target: Target) -> PrimFunc | Program:
-    """(q, k, v, mask?, scalars, mask?, y), or what is quantised by its range; see `build_kernel`."""
+    """The kernel of q, k, v, mask?, scalars, mask? and y, and what `build_kernel` says."""
     from autoq.templates.cuda.attention.tf32.kernel import build_kernel
 
     plan, constants = Tf32AttentionPlan(workload, config, target), packed(workload, config)
