@@ -1,4 +1,4 @@
-"""Products whose x was quantised as it came: numbers of the run, and outputs of an unknown range."""
+"""Products whose x was quantised as it came: numbers of the run, outputs of an unknown range."""
 
 from __future__ import annotations
 
