@@ -60,6 +60,9 @@ class Workload(ABC):
     OPERATORS: ClassVar[dict[str, type[Workload]]] = {}
     """Operators by their names, those whose modules are imported."""
 
+    quantises_by_range: ClassVar[bool] = False
+    """Whether it gives the bytes, the scale and the zero point of what it finds the range of."""
+
     has_layouts: ClassVar[bool] = False
     """Whether activations may lie in another layout than NHWC, where their shapes allow it."""
 

@@ -33,6 +33,7 @@ class DynamicQuantize(Workload, operator="dynamic_quantize"):
     """
 
     converts = True
+    quantises_by_range = True
 
     size: int
 

@@ -245,11 +245,12 @@ class Module:
             load_driver().cuModuleUnload(self.handle)
 
 
+Extent = tuple[int, int, int]
+
+
 def launch(
     function: Function,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    cluster: tuple[int, int, int],
+    extents: tuple[Extent, Extent, Extent],
     smem_bytes: int,
     stream: Stream,
     arguments: Any,
@@ -258,8 +259,10 @@ def launch(
 ) -> None:
     """Launch with `arguments`, a ctypes array of pointers to the argument values.
 
-    cooperative: all blocks run at once, or the driver refuses.
+    extents: of the grid, of a block and of a cluster; cooperative: all blocks run at once, or the
+    driver refuses.
     """
+    grid, block, cluster = extents
     attributes = (_LaunchAttribute * 3)()
     count = 0
     if cluster != (1, 1, 1):

@@ -144,9 +144,7 @@ def _launch(
 ) -> None:
     launch(
         function,
-        item.grid,
-        item.block,
-        item.cluster,
+        (item.grid, item.block, item.cluster),
         item.smem_bytes,
         stream,
         pointers,

@@ -18,6 +18,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cuda.device.dynamic_bytes import DYNAMIC_BYTES
 from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.launch.dependent_launch import cooperating
 from autoq.templates.cuda.device.launch.grid_range import grid_range_source, range_words
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
@@ -200,10 +201,10 @@ def _stage(
         shared = builder.alloc_buffer((2 * threads // 32,), "float32", scope="shared")
         call(function, shared.data, *pointers, block, thread)
 
-    kernel = thread_kernel(
-        [*reads, *writes], blocks, threads, target, body,
-        together=_TOGETHER if cooperative else 1, cooperative=cooperative,
-    )  # fmt: skip
+    together = _TOGETHER if cooperative else 1
+    kernel = thread_kernel([*reads, *writes], blocks, threads, target, body, together=together)
+    if cooperative:
+        kernel = cooperating(kernel)
     return Stage(kernel, *(tuple(spec.name for spec in specs) for specs in (reads, writes)))
 
 

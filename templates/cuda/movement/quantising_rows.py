@@ -11,8 +11,9 @@ import math
 from autoq.templates.cuda.device.dynamic_bytes import DYNAMIC_BYTES
 from autoq.templates.cuda.device.launch.grid_range import grid_range_source, range_words
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
+from autoq.templates.cuda.movement.row_entry import Further
 from autoq.templates.cuda.movement.row_formula import RowFormula
-from autoq.templates.cuda.movement.rows import Further, row_kernel
+from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.program import Program, Stage

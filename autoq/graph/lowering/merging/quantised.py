@@ -14,7 +14,6 @@ from dataclasses import replace
 from autoq.graph.ir import Fusion, Graph, Layer, Node
 from autoq.graph.lowering.fusions import quantises
 from autoq.templates.base import Template
-from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
@@ -31,7 +30,7 @@ def merge_quantised(graph: Graph, target: Target, templates: Sequence[Template])
     places = {id(node): index for index, node in enumerate(graph.nodes)}
     nodes: list[Node | None] = list(graph.nodes)
     for node in graph.nodes:
-        if not isinstance(node, Layer) or not isinstance(node.workload, DynamicQuantize):
+        if not isinstance(node, Layer) or not node.workload.quantises_by_range:
             continue
         front = producers.get(node.inputs[0])
         both: Node | None = None

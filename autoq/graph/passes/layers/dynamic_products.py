@@ -23,7 +23,6 @@ from autoq.graph.passes.layers.integer_operands import IntegerOperands
 from autoq.graph.rewrite import Neighbourhood
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue, pack_scalars
-from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
@@ -191,7 +190,7 @@ def _quantised_zero(around: Neighbourhood, name: str) -> str | None:
         name = _source(around, node.inputs[0])
         node = around.producer(name, "Cast", "QuantizeLinear")
     maker = around.producer(name, WORKLOAD)
-    given = maker is not None and isinstance(maker.attributes["workload"], DynamicQuantize)
+    given = maker is not None and maker.attributes["workload"].quantises_by_range
     return name if given and maker is not None and name == maker.outputs[2] else None
 
 

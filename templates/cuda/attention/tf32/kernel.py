@@ -19,6 +19,7 @@ from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
 from autoq.templates.cuda.attention.tf32.product_source import PARTS
 from autoq.templates.cuda.attention.tf32.range_source import QUANTISE, QUANTISED, RANGE_OF_ROWS
 from autoq.templates.cuda.attention.tf32.source import BLOCK, COPIES, FLOATS, PRODUCTS, STORE
+from autoq.templates.cuda.device.launch.dependent_launch import cooperating
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -43,9 +44,8 @@ def build_kernel(plan: Tf32AttentionPlan, packed: Sequence[TensorSpec]) -> PrimF
         with builder.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm}):
             call(functions.function("attend"), *pointers, smem.data, block, thread)
 
-    return thread_kernel(
-        parameters, plan.blocks, config.threads, plan.target, body, cooperative=work.quantises
-    )
+    kernel = thread_kernel(parameters, plan.blocks, config.threads, plan.target, body)
+    return cooperating(kernel) if work.quantises else kernel
 
 
 def _functions(plan: Tf32AttentionPlan, names: Sequence[str]) -> DeviceNamespace:

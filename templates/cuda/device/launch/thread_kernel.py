@@ -18,11 +18,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
-from autoq.templates.cuda.device.launch.dependent_launch import (
-    can_overlap,
-    cooperating,
-    overlapping,
-)
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
 from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
@@ -122,13 +118,12 @@ def thread_kernel(
     cluster: int = 1,
     start: Start = Start.WAITS_AND_LETS_GO,
     together: int = 1,
-    cooperative: bool = False,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
-    that the registers of a multiprocessor have room for at least; cooperative: blocks wait for one
-    another. Of mapped parameters the body gets the map's address.
+    that the registers of a multiprocessor have room for at least. Of mapped parameters the body
+    gets the map's address.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -160,8 +155,6 @@ def thread_kernel(
                     builder.evaluate(T.ptx.griddepcontrol.launch_dependents())
             body(pointers, block, thread)
     kernel = construction.get()
-    if cooperative:
-        kernel = cooperating(kernel)
     return overlapping(kernel) if overlaps else kernel
 
 
