@@ -50,7 +50,7 @@ class Epilogue:
       `s + float_bias[k]` with `float_bias`; each of them is rounded.
     - `dynamic`, with floats out: x was quantised as it came, and its scale and zero point are
       numbers of the run. Then `a = acc + bias - x_zero_point * (the sum of the channel's weights)`
-      and `s = float(a) * (scale[k] * x_scale)`.
+      and `s = float(a) * (scale[k] * x_scale)`. Nothing is clamped.
     - `scale_group`, with floats out: so many values along the reduction share a scale. The sum of
       each such group is exact, and instead of `s = float(a) * scale[k]` it is `s = (float(a_0) *
       scale[k, 0] + float(a_1) * scale[k, 1]) + ...`, where the bias belongs to a_0. 0 for none.

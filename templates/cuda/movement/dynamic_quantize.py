@@ -60,7 +60,7 @@ __device__ __forceinline__ void measure(
   #pragma unroll 4
   for (int i = block * THREADS + thread; i < VECTORS; i += PARTS * THREADS)
     range = with_values(range, load<float, V>(x + i * V));
-  range = of_threads<THREADS>(range, shared, thread);
+  range = of_threads<THREADS, true>(range, shared, thread);
   if (thread == 0) {
     parts[block] = range.least;
     parts[PARTS + block] = range.most;
@@ -80,7 +80,7 @@ __device__ __forceinline__ void quantise(
   for (int i = thread; i < PARTS; i += THREADS) {
     range = join(range, {parts[i], parts[PARTS + i]});
   }
-  const Steps steps = steps_of(of_threads<THREADS>(range, shared, thread));
+  const Steps steps = steps_of(of_threads<THREADS, false>(range, shared, thread));
   if (block == 0 && thread == 0) {
     *scale_to = steps.scale;
     *zero_to = steps.zero;
@@ -108,9 +108,9 @@ __device__ __forceinline__ void quantise_held(
   Range range = {0.f, 0.f};
   #pragma unroll
   for (int turn = 0; turn < AT_ONCE; ++turn) range = with_values(range, held[turn]);
-  bool last;
+  unsigned left;
   const Steps steps = steps_of(
-      of_grid<THREADS>(range, ranges, shared, block, BLOCKS, thread, last));
+      of_grid<THREADS, BLOCKS>(range, ranges, shared, block, thread, left));
   #pragma unroll
   for (int turn = 0; turn < AT_ONCE; ++turn) {
     const int i = start + turn * (BLOCKS * THREADS);
@@ -120,7 +120,7 @@ __device__ __forceinline__ void quantise_held(
     *scale_to = steps.scale;
     *zero_to = steps.zero;
   }
-  clear_words(ranges, BLOCKS, last);
+  clear_words<BLOCKS>(ranges, thread, left);
 }
 """
 _MOST_VECTOR = 4

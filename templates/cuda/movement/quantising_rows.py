@@ -31,9 +31,9 @@ _BODY = r"""
   for (int t = 0; t < TOGETHER; ++t)
     #pragma unroll
     for (int k = 0; k < COUNT; ++k) range = join(range, {VALUE, VALUE});
-  bool last;
+  unsigned left;
   const Steps steps = steps_of(
-      of_grid<THREADS>(range, words, SHARED, block, BLOCKS, thread, last));
+      of_grid<THREADS, BLOCKS>(range, words, SHARED, block, thread, left));
   #pragma unroll
   for (int t = 0; t < TOGETHER; ++t) {
     if (first + t * GROUPS >= ROWS) continue;
@@ -54,7 +54,7 @@ _BODY = r"""
     *scale_to = steps.scale;
     *zero_to = steps.zero;
   }
-  clear_words(words, BLOCKS, last);"""
+  clear_words<BLOCKS>(words, thread, left);"""
 
 
 def quantising_fits(arrays: RowArrays, formula: RowFormula, target: Target) -> bool:

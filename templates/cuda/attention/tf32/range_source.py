@@ -62,14 +62,16 @@ QUANTISED = "unsigned char* y, float* scale_to, float* zero_to, void* words"
 
 QUANTISE = r"""
   const Range range = finish_rows(sums, total, first, lane);
-  bool last;
-  const Steps steps = steps_of(of_grid<THREADS>(range, words, shared, block, BLOCKS, thread, last));
+  __syncthreads();  // others may still read values of the last tile
+  unsigned left;
+  const Steps steps = steps_of(
+      of_grid<THREADS, BLOCKS>(range, words, shared, block, thread, left));
   store_bytes(y, sums, steps, first, lane);
   if (block == 0 && thread == 0) {
     *scale_to = steps.scale;
     *zero_to = steps.zero;
   }
-  clear_words(words, BLOCKS, last);
+  clear_words<BLOCKS>(words, thread, left);
 }
 """
 """How they are stored."""

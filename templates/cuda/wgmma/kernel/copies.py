@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.element import element
@@ -64,11 +65,24 @@ def matched_numbers(handles: Sequence[Any]) -> list[Any]:
     return [T.match_buffer(handle, (1,), "float32", align=4) for handle in there]
 
 
+READ_NUMBERS = device_function("read_numbers", r"""
+__device__ __forceinline__ void read_numbers_@(float* registers, const float* first,
+                                               const float* second) {
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(registers[0]) : "l"(first) : "memory");
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(registers[1]) : "l"(second) : "memory");
+}
+""")  # fmt: skip
+"""read(registers, first, second): two numbers. ptxas moves other loads of what a kernel only reads
+in front of its wait for the kernel that writes it."""
+
+
 @T.inline
 def read_numbers(registers, numbers):
     """Keep the two numbers of a run."""
-    registers[0] = numbers[0][0]
-    registers[1] = numbers[1][0]
+    T.cuda.func_call(
+        READ_NUMBERS.name, registers.ptr_to([0]), numbers[0].ptr_to([0]), numbers[1].ptr_to([0]),
+        source_code=READ_NUMBERS.source,
+    )  # fmt: skip
 
 
 def absent(plan: PipelinePlan) -> tuple[str, ...]:

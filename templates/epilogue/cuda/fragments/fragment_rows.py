@@ -129,6 +129,8 @@ class FragmentRows:
         if self.epilogue.dynamic:
             place = self.columns_at // 4 + quad
             lines.append(f"  const int4 w = __ldg(reinterpret_cast<const int4*>(bias0) + {place});")
+            starts = (f"b0.{e} - (int)x_zero_point * w.{e}" for e in "xyzw")
+            lines.append(f"  const int4 b = make_int4({', '.join(starts)});")
         return lines
 
     def scale(self, part: str) -> str:
@@ -140,9 +142,9 @@ class FragmentRows:
     def total(self, quad: int, row: int, e: int, form: Form) -> str:
         """Accumulator of channel 4 * quad + e of a fragment row, with its bias."""
         total = f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}]"
-        if self.bias and form not in SHORT:
-            total += f" + b{row}.{'xyzw'[e]}"
-        return f"{total} - (int)x_zero_point * w.{'xyzw'[e]}" if self.epilogue.dynamic else total
+        if self.epilogue.dynamic:
+            return f"{total} + b.{'xyzw'[e]}"
+        return f"{total} + b{row}.{'xyzw'[e]}" if self.bias and form not in SHORT else total
 
     def _narrow(self, row: int) -> list[str]:
         """Bytes to nibbles; of rows of an odd number of values the last nibble is 0."""

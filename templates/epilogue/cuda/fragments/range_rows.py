@@ -45,10 +45,10 @@ __device__ __forceinline__ void meet_all_@(
     float* numbers, void* words, void* shared, int block, int thread, float* scale_to,
     float* zero_to) {
   using namespace meet_@;
-  bool last;
-  const Steps steps = steps_of(of_grid<THREADS>(
-      {numbers[0], numbers[1]}, words, static_cast<float*>(shared), block, BLOCKS, thread, last));
-  numbers[0] = steps.scale, numbers[1] = steps.zero, numbers[2] = last ? 1.f : 0.f;
+  unsigned left;
+  const Steps steps = steps_of(of_grid<THREADS, BLOCKS>(
+      {numbers[0], numbers[1]}, words, static_cast<float*>(shared), block, thread, left));
+  numbers[0] = steps.scale, numbers[1] = steps.zero, numbers[2] = __uint_as_float(left);
   if (block == 0 && thread == 0) {
     *scale_to = steps.scale;
     *zero_to = steps.zero;
@@ -57,8 +57,8 @@ __device__ __forceinline__ void meet_all_@(
 """
 _CLEAR = r"""
 namespace clear_@ {RANGE}
-__device__ __forceinline__ void clear_all_@(const float* numbers, void* words) {
-  clear_@::clear_words(words, BLOCKS, numbers[2] != 0.f);
+__device__ __forceinline__ void clear_all_@(const float* numbers, void* words, int thread) {
+  clear_@::clear_words<BLOCKS>(words, thread, __float_as_uint(numbers[2]));
 }
 """
 _BARRIER = 7
@@ -123,15 +123,15 @@ def _accumulator(quad: int, row: int, e: int) -> int:
 def meet_all(threads: int, blocks: int) -> DeviceFunction:
     """meet(numbers, words, shared, block, thread, scale, zero point), by so many threads a block.
 
-    numbers: a thread's least and largest value, then the scale and the zero point of all, and
-    whether its block is the last that reads the words.
+    numbers: a thread's least and largest value, then the scale and the zero point of all, and how
+    many blocks have left before its own, as bits.
     """
-    source = _MEET.replace("RANGE", grid_range_source(_BARRIER) + DYNAMIC_BYTES)
-    source = source.replace("THREADS", str(threads)).replace("BLOCKS", str(blocks))
-    return device_function("meet_all", source)
+    source = _MEET.replace("THREADS", str(threads)).replace("BLOCKS", str(blocks))
+    ranges = grid_range_source(_BARRIER) + DYNAMIC_BYTES
+    return device_function("meet_all", source.replace("RANGE", ranges))
 
 
 def clear_all(blocks: int) -> DeviceFunction:
-    """clear(numbers, words), when a thread has nothing else to do."""
-    source = _CLEAR.replace("RANGE", grid_range_source(_BARRIER)).replace("BLOCKS", str(blocks))
-    return device_function("clear_all", source)
+    """clear(numbers, words, thread), when a thread has nothing else to do."""
+    source = _CLEAR.replace("BLOCKS", str(blocks))
+    return device_function("clear_all", source.replace("RANGE", grid_range_source(_BARRIER)))

@@ -68,5 +68,6 @@ def quantise_tile(plan, accumulator, arrays, smem, share, written, block, number
         )
     T.cuda.func_call(
         plan.clear_all.name, numbers.ptr_to([0]), written.words.ptr_to([0]),
+        share.thread.consumer * 128 + share.thread.index,
         source_code=plan.clear_all.source,
     )  # fmt: skip
