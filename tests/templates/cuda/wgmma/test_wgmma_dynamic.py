@@ -10,6 +10,8 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
+from autoq.kernel.elf import text_sections
+from autoq.kernel.kernel_store import KernelStore
 from autoq.measure.arrays import random_case
 from autoq.templates.cuda.wgmma import gemm_wgmma, shared_gemm_wgmma
 from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam
@@ -37,6 +39,21 @@ def test_numbers_of_a_run_on_the_emulator():
     shared = SharedGemm(3, 70, 72, 96, "uint8", epilogue=SCALED)
     config = shared_gemm_wgmma.default(shared, HOPPER)
     assert_right_emulated(shared_gemm_wgmma.TEMPLATE, shared, config, HOPPER)
+
+
+WAIT, LOAD = 0x82E, 0x981
+"""ACQBULK and LDG by the lowest 12 bits of their 16 bytes."""
+
+
+@needs_nvcc
+def test_numbers_of_a_run_are_read_behind_the_wait_in_machine_code_too():
+    """ptxas moves loads of arrays that a kernel only reads, unless they are volatile."""
+    shared = SharedGemm(3, 1024, 768, 768, "uint8", epilogue=SCALED)
+    config = shared_gemm_wgmma.default(shared, HOPPER)
+    kernel = KernelStore(None).kernel(shared_gemm_wgmma.TEMPLATE, shared, config, HOPPER)
+    (code,) = text_sections(kernel.modules[0])
+    opcodes = (np.frombuffer(code, np.uint64)[::2] & np.uint64(0xFFF)).tolist()
+    assert opcodes.index(WAIT) < opcodes.index(LOAD)
 
 
 @needs_nvcc
