@@ -120,18 +120,12 @@ def _other(node: Operation, name: str) -> str:
 
 def _scales(around: Neighbourhood, name: str, n: int) -> tuple[str, np.ndarray] | None:
     """The scale of the run and that of the weights, float32 [n], which are multiplied."""
-    if _is_number(around, name):
-        times = around.producer(name, "Mul")
-        if times is None:
-            return name, np.ones(n, np.float32)
     times = around.producer(_source(around, name), "Mul")
-    if times is None:
-        return None
-    for x_scale in times.inputs:
+    for x_scale in times.inputs if times is not None else ():
         weights = _row(around, _other(times, x_scale), n)
         if _is_number(around, x_scale) and weights is not None:
             return x_scale, weights
-    return None
+    return (name, np.ones(n, np.float32)) if _is_number(around, name) else None
 
 
 def _is_number(around: Neighbourhood, name: str) -> bool:
