@@ -60,7 +60,7 @@ def convolutions() -> list[Conv2d]:
 
 
 def _epilogue(c: int, k: int, stride: int) -> Epilogue:
-    """Layers of twice the channels that keep their image end a block of ResNeXt-50, with its sum."""
+    """Layers of twice the channels and the same image end a block of ResNeXt-50, with its sum."""
     return Epilogue("uint8", "uint8", True) if k == 2 * c and stride == 1 else Epilogue("uint8")
 
 
