@@ -7,7 +7,6 @@ legal for this one. They are few, so that a choice takes milliseconds, and each 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +19,6 @@ from autoq.records.siblings import siblings
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
-
-LEAST_PROMISE = math.log(1.06)
-"""What a choice must promise over the untuned default, in the logarithm of the time.
-
-With less a choice is about as often wrong as right (`search/README.md`, on recorded spaces).
-"""
 
 
 @dataclass(frozen=True)
@@ -70,10 +63,15 @@ def predicted(
     return sorted(found, key=lambda one: one.slowness)
 
 
-def worthwhile(found: Sequence[Prediction], template: Template, default: Any) -> Prediction | None:
-    """The fastest of `predicted`, where it promises enough over a template's default; else None."""
+def worthwhile(
+    found: Sequence[Prediction], template: Template, default: Any, least: float
+) -> Prediction | None:
+    """The fastest of `predicted`, where it promises enough over a template's default; else None.
+
+    least: in the logarithm of the time.
+    """
     own = [one.slowness for one in found if one.template is template and one.config == default]
-    if own and own[0] - found[0].slowness >= LEAST_PROMISE:
+    if own and own[0] - found[0].slowness >= least:
         return found[0]
     return None
 

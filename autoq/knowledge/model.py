@@ -7,6 +7,7 @@ XGBoost writes; columns are its feature names, all else stands in its attributes
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +28,21 @@ FORMAT = 1
 LARGEST_BYTES = 2 << 20
 """Of a model that ships."""
 
+LEAST_PROMISE = 1.06
+"""How much faster than the untuned default a choice must promise to be, where a model does not say.
+
+With less a choice is about as often wrong as right (`search/README.md`, on recorded spaces).
+"""
+
+# Each round fits several trees to the same errors and takes their mean: with one tree in each of
+# four times as many rounds, the order of a space's best depends more on the seed.
+_TREES = 4
+_ROUNDS = 75
 _SETTINGS = {
-    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.08, "min_child_weight": 4,
+    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.25, "min_child_weight": 4,
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
-    "verbosity": 0,
+    "verbosity": 0, "num_parallel_tree": _TREES,
 }  # fmt: skip
-_ROUNDS = 300
 # Configurations of each workload and template that are candidates elsewhere.
 _PORTFOLIO = 6
 # Slow configurations need not be told apart: a trial weighs less the slower it is.
@@ -46,7 +56,8 @@ class About:
     device and arch: of the records; versions: of the templates, by name; trials and workloads:
     how many; portfolio: configurations that were fast somewhere; failed: those that failed, each
     with its template; date of the newest record; decides: preferred templates of the workloads
-    whose untuned choice the model makes, None for all.
+    whose untuned choice the model makes, each with how much faster than the default that choice
+    must promise to be (1.0 for any), None for all.
     """
 
     device: str
@@ -57,7 +68,7 @@ class About:
     portfolio: Sequence[tuple[str, Mapping[str, Any]]]
     failed: Sequence[tuple[str, Mapping[str, Any]]]
     date: str
-    decides: Sequence[str] | None = None
+    decides: Mapping[str, float] | None = None
 
 
 class KnowledgeModel:
@@ -68,10 +79,17 @@ class KnowledgeModel:
         self.about = about
         self.columns = Columns(booster.feature_names or ())
 
-    def decides(self, preferred: str, version: int) -> bool:
-        """Whether it makes the untuned choice of workloads with this preferred template."""
-        chosen = self.about.decides is None or preferred in self.about.decides
-        return chosen and self.about.versions.get(preferred) == version
+    def least_promise(self, preferred: str, version: int) -> float | None:
+        """Log of what a choice must promise over the default of this preferred template.
+
+        None where the default is not the model's to replace.
+        """
+        if self.about.versions.get(preferred) != version:
+            return None
+        if self.about.decides is None:
+            return math.log(LEAST_PROMISE)
+        least = self.about.decides.get(preferred)
+        return None if least is None else math.log(least)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Log of the time over the best of the workload, float64 [n], of features [n, columns]."""
@@ -133,7 +151,7 @@ def trained(
     date: str,
     seed: int = 0,
     nthread: int = 1,
-    decides: Sequence[str] | None = None,
+    decides: Mapping[str, float] | None = None,
 ) -> KnowledgeModel:
     """A model of some lessons, of one device; the same lessons and seed give the same model.
 
@@ -162,7 +180,7 @@ def trained(
     about = About(
         device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
         best_configs(lessons, _PORTFOLIO), _failed(lessons), date,
-        None if decides is None else sorted(decides),
+        None if decides is None else dict(sorted(decides.items())),
     )  # fmt: skip
     return KnowledgeModel(booster, about)
 

@@ -11,11 +11,11 @@ import pytest
 from autoq.compilation.selection import DEFAULT, PREDICTED, choose
 from autoq.devices import Host, resolve
 from autoq.errors import RecordError
-from autoq.knowledge.choice import LEAST_PROMISE, Prediction, predicted, usable, worthwhile
+from autoq.knowledge.choice import Prediction, predicted, usable, worthwhile
 from autoq.knowledge.evaluation import leave_one_out
 from autoq.knowledge.features import workload_features
 from autoq.knowledge.lessons import lesson
-from autoq.knowledge.model import load_model, parse_model
+from autoq.knowledge.model import LEAST_PROMISE, load_model, parse_model
 from autoq.knowledge.training import gathered, lessons_of, model_of
 from autoq.records.database import Database
 from autoq.records.recorded_space import read_space
@@ -128,11 +128,12 @@ def test_other_shapes_carry_over(spaces, templates):
 def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, templates):
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
-    default = matches[0].default(workload, target)
-    found = [
-        Prediction(matches[0], None, 0.10), Prediction(matches[0], default, 0.11 + LEAST_PROMISE),
-    ]  # fmt: skip
-    assert worthwhile(found, matches[0], default) is found[0]
-    found[1] = Prediction(matches[0], default, 0.09 + LEAST_PROMISE)
-    assert worthwhile(found, matches[0], default) is None
-    assert worthwhile(found[:1], matches[0], default) is None
+    preferred, default = matches[0], matches[0].default(workload, target)
+    least = model.least_promise(preferred.name, preferred.version)
+    assert least == pytest.approx(np.log(LEAST_PROMISE))
+    assert model.least_promise(preferred.name, preferred.version + 1) is None
+    found = [Prediction(preferred, None, 0.10), Prediction(preferred, default, 0.11 + least)]
+    assert worthwhile(found, preferred, default, least) is found[0]
+    found[1] = Prediction(preferred, default, 0.09 + least)
+    assert worthwhile(found, preferred, default, least) is None
+    assert worthwhile(found[:1], preferred, default, least) is None
