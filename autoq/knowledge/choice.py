@@ -1,7 +1,8 @@
-"""Configurations that a model expects to be fast for a workload, out of those that were elsewhere.
+"""Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
-Candidates are the untuned default and what was fast for the workloads of the records, where it is
-legal for this one. They are few, so that a choice takes milliseconds, and each has run somewhere.
+Candidates are the untuned default of each template, and of the preferred one those that it
+estimates to be fastest among random draws. What was fast for other workloads is none: as a choice
+for another shape it is slower than the default more often than faster.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from autoq.errors import ConfigError
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.siblings import siblings
+from autoq.search.knobs import plain_config
+from autoq.search.space import Space
+from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
+
+# Random configurations of the preferred template, in parts that give a candidate each.
+_DRAWS, _PARTS = 512, 6
 
 
 @dataclass(frozen=True)
@@ -35,32 +41,37 @@ def predicted(
 ) -> list[Prediction]:
     """Candidates by predicted time, the fastest first; none where the model knows no template.
 
-    templates: those that match the workload, the preferred one first, whose default is a candidate.
+    templates: those that match the workload, the preferred one first.
     A configuration that failed for a workload of the records is none.
     """
     known = [t for t in templates if model.about.versions.get(t.name) == t.version]
-    if not known:
-        return []
     found: list[Prediction] = []
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
-        configs: dict[int, Any] = {}
+        codes = [space.code(template.default(workload, target))]
         if template is templates[0]:
-            default = template.default(workload, target)
-            configs[space.code(default)] = default
-        for name, values in model.about.portfolio:
-            if name == template.name and _key(name, values) not in failed:
-                try:
-                    config = space.from_dict(values)
-                except ConfigError:
-                    continue
-                configs.setdefault(space.code(config), config)
-        codes = np.fromiter(configs, np.int64, len(configs))
-        features = model.columns.matrix(workload, template.name, space, codes, target)
-        scores = model.predict(features).tolist()
-        found += map(Prediction, [template] * len(scores), configs.values(), scores)
+            codes += _estimated(space, codes)
+        configs = {code: space.config(code) for code in codes}
+        codes = [c for c in codes if _key(template.name, plain_config(configs[c])) not in failed]
+        legal = np.array(codes, np.int64)
+        scores = model.predict(model.columns.matrix(workload, template.name, space, legal, target))
+        found += [
+            Prediction(template, configs[code], float(score))
+            for code, score in zip(codes, scores, strict=True)
+        ]
     return sorted(found, key=lambda one: one.slowness)
+
+
+def _estimated(space: Space[Any], but: Sequence[int]) -> list[int]:
+    """Of each part of some random draws the one with the least estimate, so that they differ."""
+    names = space.feature_names
+    if ESTIMATE not in names:
+        return []
+    codes = space.sample_codes(np.random.default_rng(0), _DRAWS, set(but))
+    estimates = space.encode_codes(codes)[:, names.index(ESTIMATE)]
+    parts = [np.arange(i, len(codes), _PARTS) for i in range(min(_PARTS, len(codes)))]
+    return [int(codes[part[np.argmin(estimates[part])]]) for part in parts]
 
 
 def worthwhile(

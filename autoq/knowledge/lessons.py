@@ -13,7 +13,6 @@ import numpy as np
 from autoq.errors import ConfigError
 from autoq.knowledge.features import Columns, fixed, varied
 from autoq.records.recorded_space import RecordedWorkload, SpaceTrial
-from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -115,21 +114,6 @@ def lesson(
 def all_columns(lessons: Iterable[Lesson]) -> Columns:
     """Every column that some lesson has, in the order of their first use."""
     return Columns(list(dict.fromkeys(name for one in lessons for name in one.columns)))
-
-
-def best_configs(lessons: Sequence[Lesson], each: int) -> list[tuple[str, dict[str, Any]]]:
-    """Of each lesson and template the `each` fastest configurations, none twice."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    for one in lessons:
-        taken: dict[str, int] = {}
-        for i in np.argsort(one.seconds, kind="stable").tolist():
-            name = one.templates[i]
-            if not math.isfinite(one.seconds[i]) or taken.get(name, 0) >= each:
-                continue
-            taken[name] = taken.get(name, 0) + 1
-            config = plain_config(one.configs[i])
-            found.setdefault(f"{name} {config}", (name, config))
-    return list(found.values())
 
 
 def _stacked(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from autoq.knowledge.training import gathered, lessons_of, model_of
 from autoq.records.database import Database
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import target_of
+from autoq.search.knobs import plain_config
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 
@@ -52,7 +53,7 @@ def test_a_model_is_the_same_again_and_survives_its_file(model, spaces, template
     recorded = read_space(spaces[0])
     features = lesson(recorded, templates, target_of(recorded)).matrix(found.columns)
     np.testing.assert_array_equal(found.predict(features), model.predict(features))
-    assert found.about.portfolio and found.about.trials == model.about.trials
+    assert found.about.trials == model.about.trials
     assert found.about.device == "NVIDIA H200"
     again = model_of(spaces, templates)
     np.testing.assert_array_equal(again.predict(features), model.predict(features))
@@ -82,11 +83,7 @@ def test_a_configuration_that_failed_is_never_predicted(model, workload, templat
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
     best = predicted(model, workload, matches, target)[0]
-    name, values = next(
-        (name, values) for name, values in model.about.portfolio
-        if best.template.name == name
-        and best.template.space(workload, target).from_dict(values) == best.config
-    )  # fmt: skip
+    name, values = best.template.name, plain_config(best.config)
     about = dataclasses.replace(model.about, failed=[(name, values)])
     warned = type(model)(model._booster, about)
     assert best.config not in [one.config for one in predicted(warned, workload, matches, target)]
