@@ -100,6 +100,9 @@ def test_a_layer_without_a_record_takes_the_prediction(model, workload, template
     listed = list(templates.values())
     other = dataclasses.replace(workload, h=20, w=20)
     host = Host(resolve("cuda:sm_90a").target, "NVIDIA H200")
+    preferred = matching(other, host.target, listed)[0].name
+    about = dataclasses.replace(model.about, decides={preferred: 1.0})
+    model = type(model)(model._booster, about)
     chosen = choose(other, host, Database(()), listed, [model])
     assert chosen.source == PREDICTED
     assert chosen.template.space(other, host.target).legal(chosen.config)

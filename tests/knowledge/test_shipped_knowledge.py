@@ -100,7 +100,7 @@ def test_its_predictions_are_legal(shipped, templates):
     target = resolve("cuda:sm_90a").target
     tunable = [t for t in matching(LAYER, target, list(templates.values())) if t.tunable]
     found = predicted(shipped, LAYER, tunable, target)
-    assert len(found) > 8
+    assert len(found) > 6
     assert all(one.template.space(LAYER, target).legal(one.config) for one in found)
 
 
