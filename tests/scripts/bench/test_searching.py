@@ -209,6 +209,8 @@ def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
 def test_defaults_stand_beside_first_predictions(lessons, templates):
     found = bench_knowledge.leave_one_out(lessons, templates, 2)
     data = bench_knowledge.result(found, 2)
+    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2)
+    assert bench_knowledge.result(shared, 2) == data
     assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
     assert set(data["untuned"]) == {"all", "conv2d_grouped"}
     defaults = [row["default_over_best"] for row in data["cases"]]
