@@ -25,7 +25,8 @@ _FAILURE, _SLOW = 0.7, math.log(8.0)
 class Lesson:
     """The usable trials of one workload.
 
-    seconds are infinite for failures; configs and templates are in their order.
+    seconds are infinite for failures; configs, templates and how they were drawn are in their
+    order.
     """
 
     workload: Workload
@@ -34,6 +35,7 @@ class Lesson:
     configs: tuple[Any, ...]
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
+    drawn: tuple[str, ...]
 
     @property
     def targets(self) -> np.ndarray:
@@ -83,6 +85,7 @@ def lesson(
     names: list[str] = []
     configs: list[Any] = []
     seconds: list[float] = []
+    drawn: list[str] = []
     parts: list[dict[str, np.ndarray]] = []
     for name, trials in by_template.items():
         if not templates[name].matches(workload, target):
@@ -97,6 +100,7 @@ def lesson(
             codes.append(space.code(config))
             configs.append(config)
             names.append(name)
+            drawn.append(trial.drawn)
             seconds.append(math.inf if trial.seconds is None else trial.seconds)
         if codes:
             own = {
@@ -108,7 +112,9 @@ def lesson(
     times = np.array(seconds)
     if not np.isfinite(times).any():
         return None
-    return Lesson(workload, target, tuple(names), tuple(configs), times, _stacked(parts))
+    return Lesson(
+        workload, target, tuple(names), tuple(configs), times, _stacked(parts), tuple(drawn)
+    )  # fmt: skip
 
 
 def all_columns(lessons: Iterable[Lesson]) -> Columns:

@@ -4,9 +4,9 @@ For each workload a model is trained on the recorded spaces of all other shapes,
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
 Random order (the median of draws) and the templates' own estimates stand beside it. The first of
-that order stands beside the untuned default, too: `predicted` is the time of what the model takes
-first of all that was recorded, and that with `promised` is of what is taken where a choice has to
-promise as much over the default, which is taken elsewhere. It needs no device.
+the defaults and best estimates among them stands beside the untuned default, too: `predicted` is
+its time, since `compile` takes one of those, and that with `promised` is of what is taken where a
+choice has to promise as much over the default, which is taken elsewhere. It needs no device.
 """
 
 from __future__ import annotations
