@@ -66,7 +66,7 @@ TURNS = MixedConfig(
         (FloatGemm(2136, 1416, 1040, E4M3, E4M3, x_scale=True), {"turns_back": True}),
         (FloatGemm(2136, 1416, 1040, E4M3, E4M3, "float32", x_scale=True), {}),
         (FloatGemm(1500, 1416, 520, "float16", "float16", bias=True, activation="gelu"),
-         {"consumers": 3, "row_blocks": 1}),
+         {"consumers": 3, "row_blocks": 1, "block_m": 32}),
         (FloatGemm(1504, 1500, 520, "bfloat16", "bfloat16", "float32", weight_left=True),
          {"cluster": 2, "block_m": 128, "stages": 4}),
     ],
