@@ -41,6 +41,7 @@ class Template:
     estimate(workload, config, target): roughly the seconds of a configuration, comparable with
         other estimates of the same template only; None where it has no model of its time.
     keeps_nibbles: whether `pack` leaves 4-bit weights two a byte, if it takes any.
+    dynamic: whether it takes products whose x was quantised as it came (`Epilogue.dynamic`).
     preference: of templates that match a workload the one with the largest is used untuned.
     preference_for(workload, target): its preference where that depends on the workload.
     """
@@ -57,11 +58,14 @@ class Template:
     layouts: frozenset[str] = frozenset((NHWC,))
     estimate: Callable[[Any, Any, Target], float] | None = None
     keeps_nibbles: bool = False
+    dynamic: bool = False
     preference: int = 0
     preference_for: Callable[[Any, Target], int] | None = None
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""
+        if workload.dynamic and not self.dynamic:
+            return False
         return workload.layouts <= self.layouts and self.computes(workload, target)
 
     def preference_of(self, workload: Workload, target: Target) -> int:

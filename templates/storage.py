@@ -71,7 +71,7 @@ def pack_nibbles(values: np.ndarray) -> np.ndarray:
 def unpack_nibbles(packed: np.ndarray, length: int, dtype: str) -> np.ndarray:
     """Values `[..., length]`, int8 for "int4" and uint8 for "uint4", from uint8 `[..., bytes]`."""
     pairs = np.stack([packed & 15, packed >> 4], axis=-1)
-    nibbles = pairs.reshape(*packed.shape[:-1], -1)[..., :length]
+    nibbles = pairs.reshape(*packed.shape[:-1], 2 * packed.shape[-1])[..., :length]
     if dtype == "int4":
         return (nibbles ^ 8).astype(np.int8) - np.int8(8)
     return np.ascontiguousarray(nibbles)

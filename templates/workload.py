@@ -60,6 +60,9 @@ class Workload(ABC):
     OPERATORS: ClassVar[dict[str, type[Workload]]] = {}
     """Operators by their names, those whose modules are imported."""
 
+    quantises_by_range: ClassVar[bool] = False
+    """Whether it gives the bytes, the scale and the zero point of what it finds the range of."""
+
     has_layouts: ClassVar[bool] = False
     """Whether activations may lie in another layout than NHWC, where their shapes allow it."""
 
@@ -173,6 +176,14 @@ class Workload(ABC):
         """The same arithmetic, knowing nothing of its constants' zeros."""
         return self
 
+    def by_range(self) -> Workload | None:
+        """The same arithmetic, whose float32 output is quantised as `DynamicQuantize` does it.
+
+        The outputs are the bytes, in y's place, their scale and their zero point; the floats are
+        nowhere. None without such a form.
+        """
+        return None
+
     def constant(self, name: str) -> TensorSpec | None:
         """The constant of a name, None where there is no such one."""
         return next((spec for spec in self.constants if spec.name == name), None)
@@ -186,6 +197,11 @@ class Workload(ABC):
     ) -> tuple[Workload, Constants] | None:
         """The workload with an `element_table` behind its output, None without such a form."""
         return None
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the scale and the zero point of x are inputs, numbers of a run."""
+        return False
 
     @property
     def has_four_bit_activations(self) -> bool:

@@ -163,7 +163,8 @@ def _activations(node: Layer | Fusion | Siblings) -> tuple[list[Array], list[Arr
             for part in node.parts
             for array in zip(part.input_shapes, part.input_dtypes, strict=True)
         ]
-        return inputs, [(part.output_shape, part.primitives[-1].dtype) for part in node.parts]
+        outputs = (zip(one.output_shapes, one.output_dtypes, strict=True) for one in node.parts)
+        return inputs, [array for arrays in outputs for array in arrays]
     given, results = (
         [(spec.shape, spec.dtype) for spec in specs]
         for specs in (node.workload.inputs, node.workload.outputs)

@@ -12,8 +12,9 @@ import numpy as np
 from autoq.devices import Host
 from autoq.errors import ModelError
 from autoq.graph.ir import Fusion, Layer, Node, Siblings
-from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
+from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family, quantising_program
 from autoq.kernel import compile_kernel
+from autoq.kernel.compile import compile_program
 from autoq.kernel.kernel_store import KernelStore
 from autoq.knowledge.choice import predicted, usable, worthwhile
 from autoq.knowledge.model import KnowledgeModel
@@ -87,6 +88,9 @@ class FusionSelection:
 
     def compiled(self, cache_dir: Path | None) -> Kernel:
         """Its machine code, kept in cache_dir; raises BuildError."""
+        if self.node.parts[0].quantised:
+            program, arrays = quantising_program(self.node.parts[0], self.target)
+            return compile_program(program, arrays, self.target, cache_dir=cache_dir)
         function = fusion_prim_func(self.node, self.target)
         return compile_kernel(function, self.target, cache_dir=cache_dir)
 

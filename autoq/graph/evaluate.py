@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from autoq.errors import InputError
 from autoq.graph.ir import Fusion, Graph, Layer, Siblings
 from autoq.graph.primitive_numpy import evaluate_fusion
+from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 
 
 def evaluate(
@@ -32,7 +33,9 @@ def evaluate(
             results = node.workload.reference(shaped, node.constants)
         elif isinstance(node, Fusion | Siblings):
             results = tuple(
-                evaluate_fusion(part, [values[name] for name in part.inputs]) for part in node.parts
+                result
+                for part in node.parts
+                for result in fusion_outputs(part, [values[name] for name in part.inputs])
             )
         else:
             raise TypeError(f"{node.op}: evaluate takes an optimised graph")
@@ -43,6 +46,14 @@ def evaluate(
             if not remaining[name] and name not in graph.outputs:
                 values.pop(name, None)
     return {name: values[name].astype(graph.tensors[name].value_dtype) for name in graph.outputs}
+
+
+def fusion_outputs(node: Fusion, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """All that a fusion writes: its result, and what that is quantised to."""
+    result = evaluate_fusion(node, inputs)
+    if not node.quantised:
+        return (result,)
+    return result, *DynamicQuantize(result.size).reference([result.reshape(-1)], {})
 
 
 def _checked(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

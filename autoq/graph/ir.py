@@ -137,7 +137,8 @@ class Primitive:
 class Fusion:
     """A node that no template computes: primitives fused into one kernel.
 
-    The last primitive is the result. `key` is equal for fusions that share machine code.
+    The last primitive is the result. `key` is equal for fusions that share machine code. quantised
+    names what is written besides it, if anything: the result as `DynamicQuantize` gives it.
     """
 
     primitives: tuple[Primitive, ...]
@@ -148,6 +149,7 @@ class Fusion:
     output: str
     output_shape: tuple[int, ...]
     covers: tuple[str, ...]
+    quantised: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[Fusion, ...]:
@@ -156,13 +158,19 @@ class Fusion:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """All tensors that it writes: one."""
-        return (self.output,)
+        """All tensors that it writes."""
+        return (self.output, *self.quantised)
 
     @property
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of its output alone."""
-        return (self.output_shape,)
+        """The shape of its result, and of what that is quantised to."""
+        return (self.output_shape, *((self.output_shape, (1,), (1,)) if self.quantised else ()))
+
+    @property
+    def output_dtypes(self) -> tuple[str, ...]:
+        """Dtypes of the same."""
+        more = ("uint8", "float32", "float32") if self.quantised else ()
+        return (self.primitives[-1].dtype, *more)
 
     @property
     def name(self) -> str:
@@ -173,13 +181,15 @@ class Fusion:
     def kind(self) -> str:
         """Its primitives in one word, for reports: "transpose", "dequantize+softmax"."""
         ops = [primitive.op for primitive in self.primitives]
+        ops += ["DynamicQuantizeLinear"] if self.quantised else []
         return "+".join(ops if len(ops) <= 4 else [*ops[:2], f"{len(ops) - 3} more", ops[-1]])
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Hashable identity of the computation, constants' values left out."""
         constants = tuple((array.shape, str(array.dtype)) for array in self.constants)
-        return (self.primitives, self.input_shapes, self.input_dtypes, constants, self.output_shape)
+        arrays = (self.input_shapes, self.input_dtypes, constants, self.output_shape)
+        return (self.primitives, *arrays, bool(self.quantised))
 
 
 @dataclass(eq=False)

@@ -14,6 +14,7 @@ from autoq.graph.lowering.merging.attention import merge_attention
 from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.graph.lowering.merging.products import merge_products
+from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
 from autoq.graph.lowering.merging.siblings import merge_siblings
 from autoq.graph.lowering.sparse_attention import attend_sparsely
@@ -120,7 +121,7 @@ def _optimised(
     gather_tables(graph)
     fuse_float_products(graph, target, templates, long)
     fuse_float_convolutions(graph, target, templates)
-    fuse_products(graph)
+    fuse_products(graph, target, templates)
     fuse_batched_products(graph)
     fold_dequantisations(graph)
     fuse_movement(graph)
@@ -140,6 +141,7 @@ def _optimised(
     merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
+    merge_quantised(lowered, target, templates)
     merge_siblings(lowered, target)
     return lowered
 

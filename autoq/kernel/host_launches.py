@@ -113,8 +113,6 @@ class _HostReader:
             if name not in flags:
                 extents.insert(0, int(operands.pop()))
         launch = dict(zip((name for name in names if name not in flags), extents, strict=True))
-        if "tirx.use_cooperative_launch" in names:
-            raise BuildError("cooperative launches are not supported")
         self.launches.append(
             Launch(
                 symbol=str(call.args[0].value),
@@ -124,6 +122,7 @@ class _HostReader:
                 smem_bytes=launch.get("tirx.use_dyn_shared_memory", 0),
                 arguments=tuple(self._argument(operand) for operand in operands),
                 programmatic="tirx.use_programtic_dependent_launch" in names,
+                cooperative="tirx.use_cooperative_launch" in names,
             )
         )
 

@@ -106,6 +106,7 @@ class Launch:
 
     cluster is (1, 1, 1) without clusters; `programmatic` says that the kernel itself waits for the
     kernels before it, so that it may start while they run; module is the number of the cubin.
+    cooperative: blocks wait for one another, so that none may run unless all do.
     """
 
     symbol: str
@@ -116,6 +117,7 @@ class Launch:
     arguments: tuple[Argument, ...]
     programmatic: bool = False
     module: int = 0
+    cooperative: bool = False
 
 
 @dataclass(frozen=True)

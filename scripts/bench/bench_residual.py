@@ -20,7 +20,7 @@ are CPU time, to which other work adds least.
 
     python scripts/bench/bench_residual.py --tables accuracy,qr,lenet
     python scripts/bench/bench_residual.py --tables speed,stages --target cuda --sizes 8192
-    python scripts/bench/residual_plots.py scripts/results/residual_cpu.json
+    python scripts/bench/residual/plots.py scripts/results/residual_cpu.json
 """
 
 from __future__ import annotations

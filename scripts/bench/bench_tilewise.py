@@ -6,7 +6,9 @@ dense product and what else `pruned_products` has. Every output element is compa
 reference. Times are medians over replays of a CUDA graph, of the whole and of its first stage.
 `--prepare` compiles kernels, packs weights and computes references into `--cache`, which needs no
 GPU. Rows of cases that are measured replace those of the output file; each row has a date and a
-commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed.
+commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
+`--convolutions` ResNet-50's of 3x3. `--dense` measures beside them the kernel that compile chooses
+for the product that knows no zeros.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from cases.pruned_cases import PrunedCase, cases
+from cases.pruned_cases import PrunedCase, cases, convolutions
 from cases.pruned_networks import NETWORKS, network_cases
 from checkout import commit
-from pruned_products.kernels import Candidate, Prepared, prepare, prepared
+from pruned_products.kernels import Asked, Candidate, Prepared, prepare, prepared
 from pruned_products.peers import PEERS, peer_times
 
 from autoq.devices import require_device, resolve
@@ -40,7 +42,8 @@ from autoq.measure.job import Timing
 from autoq.measure.stopwatch import in_turn
 from autoq.runtime.cuda.driver import Device
 
-TIMING = Timing(repeat=9, min_seconds=3e-3, overlapped=True)
+TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
+"""As `pruned_products.peers` times libraries."""
 
 
 def right(found: np.ndarray, case: Prepared, threads: ThreadPoolExecutor) -> str | None:
@@ -58,6 +61,8 @@ def timed(
     """What is measured of a kernel: microseconds, of the whole and of its first stage."""
     kernel = candidate.kernel
     row: dict[str, Any] = {"template": candidate.template, "config": candidate.config, "us": None}
+    if candidate.dense:
+        row["dense"] = True
     if kernel is None:
         return {**row, "failure": candidate.failure}
     whole = bench.load(kernel, candidate.packed)
@@ -74,6 +79,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", default="", help="parts of names, comma-separated; default all")
     parser.add_argument("--networks", help="their layers instead: parts of names, comma-separated")
+    parser.add_argument("--convolutions", action="store_true")
+    parser.add_argument("--dense", action="store_true")
     parser.add_argument("--knobs", action="append", default=[], help="[template:] name=value ...")
     parser.add_argument("--peers", default=",".join(PEERS), help=", ".join(PEERS))
     parser.add_argument("--prepare", action="store_true")
@@ -83,30 +90,28 @@ def main() -> None:
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     parts = options.cases.split(",")
-    known = cases()
+    known = convolutions() if options.convolutions else cases()
     if options.networks is not None:
         named = options.networks.split(",")
         known = network_cases(
             network for name, network in NETWORKS.items() if any(part in name for part in named)
         )
     chosen = [case for case in known if any(part in case.name for part in parts)]
-    knobs = [tuple(text.split()) for text in options.knobs or [""]]
+    knobs = tuple(tuple(text.split()) for text in options.knobs or [""])
+    asked = Asked(knobs, resolve("cuda"), options.dense)
     if options.prepare:
         context = get_context("spawn")
         with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-            given = chosen, repeat(knobs), repeat(resolve("cuda").target), repeat(options.cache)
-            for done in pool.map(prepare, *given):
+            for done in pool.map(prepare, chosen, repeat(asked), repeat(options.cache)):
                 print(*done, sep="\n", flush=True)
         return
-    require_device(resolve("cuda"))
-    run(options, chosen, knobs)
+    require_device(asked.host)
+    run(options, chosen, asked)
 
 
-def run(
-    options: argparse.Namespace, chosen: list[PrunedCase], knobs: list[tuple[str, ...]]
-) -> None:
+def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> None:
     """Measure every case, then peers, keeping the output file up to date."""
-    host = resolve("cuda")
+    host = asked.host
     rows: list[dict[str, Any]] = []
     if options.output and options.output.exists():
         rows = json.loads(options.output.read_text())["rows"]
@@ -123,7 +128,7 @@ def run(
     rows = [row for row in rows if row["case"] not in names]
     with ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as threads:
         for case in chosen:
-            made = prepared(case, knobs, host.target, options.cache)
+            made = prepared(case, asked, options.cache)
             shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
             bench = CudaBench(Device(0), made.activations, shapes)
             for candidate in made.candidates:

@@ -96,8 +96,8 @@ def measure(
     events = [Event() for _ in range(launches + 1)]
     events[0].record(stream)
     for event in events[1:]:
-        launch(function, (units, 1, 1), (_THREADS, 1, 1), (1, 1, 1), _STAGES * _STAGE_BYTES,
-               stream, pointers, False)  # fmt: skip
+        extents = (units, 1, 1), (_THREADS, 1, 1), (1, 1, 1)
+        launch(function, extents, _STAGES * _STAGE_BYTES, stream, pointers, False)
         event.record(stream)
     device.synchronize()
     pairs = zip(events[1:], events[:-1], strict=True)

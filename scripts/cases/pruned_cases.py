@@ -1,4 +1,4 @@
-"""Products with pruned weights that are measured: figures 6 and 7 of arXiv:2402.10876, and 2:4.
+"""Pruned weights that are measured: figures 6 and 7 of arXiv:2402.10876, 2:4 and convolutions.
 
 A case is a workload with the weight that it has: a random one, pruned as `autoq prune` does.
 """
@@ -15,6 +15,7 @@ from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import (
@@ -28,6 +29,7 @@ from autoq.templates.sparse.sparsity import (
 from autoq.templates.workload import Workload
 
 TWO_OF_FOUR = Pattern.make("vw", 4)
+TILES = Pattern.make("tw", 128)
 _CLASSES = {
     "ew": ELEMENTS, "tw": TILE_WISE, "bw": TILE_WISE, "tew": TILES_AND_ELEMENTS, "vw": TWO_FOUR,
     "tvw": TILE_WISE,
@@ -38,9 +40,9 @@ _LEAST_TILE = 64
 
 @dataclass(frozen=True)
 class PrunedCase:
-    """A dense product whose weight is pruned to `sparsity` in a pattern."""
+    """A dense product or convolution whose weight is pruned to `sparsity` in a pattern."""
 
-    dense: Gemm | FloatGemm
+    dense: Gemm | FloatGemm | Conv2d
     sparsity: float
     pattern: Pattern
 
@@ -63,12 +65,14 @@ class PrunedCase:
         """Activations and constants of a fixed seed, the weight pruned."""
         rng = np.random.default_rng(0)
         values, constants = self.dense.random_case(rng)
-        weight = constants["weight"]
+        shape = constants["weight"].shape
+        weight = constants["weight"].reshape(shape[0], -1)
         if weight.dtype.kind == "i":
             weight[weight == 0] = 1  # what is zero is what is pruned
         scores = np.abs(rng.standard_normal(weight.T.shape))
         (made,) = prune_matrices([scores], self.pattern, self.sparsity, [Bounds()])
-        constants["weight"] = np.where(made.mask.T, weight, np.zeros((), weight.dtype))
+        pruned = np.where(made.mask.T, weight, np.zeros((), weight.dtype))
+        constants["weight"] = pruned.reshape(shape)
         return values, constants
 
     def workload(self, constants: dict[str, Any]) -> Workload:
@@ -79,12 +83,27 @@ class PrunedCase:
         elif self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
             of = VECTORS
         granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
-        knowing = self.dense.with_sparsity(Sparsity.of(of, constants["weight"], granularity))
+        weight = constants["weight"].reshape(len(constants["weight"]), -1)
+        knowing = self.dense.with_sparsity(Sparsity.of(of, weight, granularity))
         assert knowing is not None
         return knowing
 
 
-def _at(dense: Gemm | FloatGemm, pattern: Pattern, sparsities: Iterable[float]) -> list[PrunedCase]:
+def convolutions() -> list[PrunedCase]:
+    """ResNet-50's 3x3 convolutions of 128 images, in tiles of 64 filters."""
+    found = []
+    for size, channels in ((56, 64), (28, 128), (14, 256), (7, 512)):
+        conv = Conv2d(
+            128, size, size, channels, channels, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8",
+            epilogue=Epilogue("uint8"),
+        )  # fmt: skip
+        found += _at(conv, Pattern.make("tw", 64), (0.5, 0.75, 0.9))
+    return found
+
+
+def _at(
+    dense: Gemm | FloatGemm | Conv2d, pattern: Pattern, sparsities: Iterable[float]
+) -> list[PrunedCase]:
     return [PrunedCase(dense, sparsity, pattern) for sparsity in sparsities]
 
 
@@ -95,7 +114,7 @@ def cases() -> list[PrunedCase]:
     tensor_cores = (Gemm(size, size, size), FloatGemm(size, size, size, weight_dtype="float16"))
     found = []
     for dense in tensor_cores:
-        found += _at(dense, Pattern.make("tw", 128), (0.0, 0.12, 0.25, 0.5, 0.75, 0.9, 0.95))
+        found += _at(dense, TILES, (0.0, 0.12, 0.25, 0.5, 0.75, 0.9, 0.95))
         found += _at(dense, TWO_OF_FOUR, (0.5,))
         found += _at(dense, Pattern.make("bw", 64), (0.5, 0.75, 0.9))
         for delta in (0.01, 0.05, 0.1):
@@ -103,7 +122,7 @@ def cases() -> list[PrunedCase]:
             found += _at(dense, pattern, (s for s in (0.5, 0.75, 0.9) if s + delta < 1))
         found += _at(dense, Pattern.make("ew"), (0.9, 0.95, 0.98, 0.99))
     found += _at(single, Pattern.make("ew"), (0.5, 0.75, 0.9, 0.95))
-    found += _at(single, Pattern.make("tw", 128), (0.5, 0.75, 0.9, 0.95))
+    found += _at(single, TILES, (0.5, 0.75, 0.9, 0.95))
     for dense in (Gemm(8192, 8192, 8192), Gemm(3456, 4096, 2048)):
         found += _at(dense, TWO_OF_FOUR, (0.5,))
     return found

@@ -84,7 +84,9 @@ def apply_epilogue(
         addend *= s["residual_scale"]
         value = np.where(scale == 0, addend, value) if epilogue.concatenates else value + addend
     if epilogue.out_dtype in FLOAT_OUTPUTS:
-        value = np.clip(activated(value, epilogue.activation), s["low"], s["high"])
+        value = activated(value, epilogue.activation)
+        if not epilogue.dynamic:
+            value = np.clip(value, s["low"], s["high"])
         return value.astype(element(epilogue.out_dtype).dtype, copy=False)
     quantised = requantize_numbers(value, s["low"], s["high"], s["zero_point"])
     quantised = quantised.astype(value_dtype(epilogue.out_dtype))

@@ -33,7 +33,10 @@ FLOAT_OUTPUTS = ("float16", "bfloat16", "float32")
 """Outputs that are not quantised."""
 
 # Fields that a key names only where they say something, so that older keys stay as they are.
-_LATER = ("table", "concatenates", "row_scale", "float_bias", "activation", "scale_group", "factor")
+_LATER = (
+    "table", "concatenates", "row_scale", "float_bias", "activation", "scale_group", "factor",
+    "dynamic", "by_range",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,14 @@ class Epilogue:
     - out int32: `y = a` (then nothing else applies).
     - `s = float(a) * scale[k]`, then `s * row_scale[row]` with `row_scale`, then
       `s + float_bias[k]` with `float_bias`; each of them is rounded.
+    - `dynamic`, with floats out: x was quantised as it came, and its scale and zero point are
+      numbers of the run. Then `a = acc + bias - x_zero_point * (the sum of the channel's weights)`
+      and `s = float(a) * (scale[k] * x_scale)`. Nothing is clamped.
     - `scale_group`, with floats out: so many values along the reduction share a scale. The sum of
       each such group is exact, and instead of `s = float(a) * scale[k]` it is `s = (float(a_0) *
       scale[k, 0] + float(a_1) * scale[k, 1]) + ...`, where the bias belongs to a_0. 0 for none.
+    - `by_range`, with out uint8: `v` is what it would be of out float32, and the bytes, their scale
+      and their zero point are those of `DynamicQuantize` of all of it, three outputs.
     - no residual: `v = s`.
     - residual, `requantize_before_add`: `t = clamp(rint(s), accumulator_low, accumulator_high)`,
       `v = t * accumulator_scale + (res - residual_zero_point) * residual_scale` (the exact
@@ -67,8 +75,8 @@ class Epilogue:
       the entry of its byte in the operand `table`, 256 values of out_dtype. That is the way of an
       activation to bytes.
 
-    `row_scale` is an operand beside the activations, not a constant: of activations that are
-    quantised as they come the scale is another one in each run.
+    `row_scale`, and `x_scale` and `x_zero_point` of `dynamic`, are operands beside the activations,
+    not constants: of activations that are quantised as they come they are others in each run.
 
     For float32 accumulators: `v = acc + bias [+ res]`, `y = clamp(v, low, high)`.
     ReLU and Clip are the bounds `low` and `high`, which are data, not part of the key.
@@ -86,6 +94,8 @@ class Epilogue:
     activation: str = "none"
     scale_group: int = 0
     factor: bool = False
+    dynamic: bool = False
+    by_range: bool = False
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -107,12 +117,24 @@ class Epilogue:
             raise InputError(f"out_dtype {self.out_dtype!r}: int8 or uint8 behind a factor")
         if self.activation not in ACTIVATIONS:
             raise InputError(f"activation {self.activation!r}: one of {', '.join(ACTIVATIONS)}")
-        if self.activation != "none" and self.out_dtype not in FLOAT_OUTPUTS:
+        floats = self.out_dtype in FLOAT_OUTPUTS or self.by_range
+        if self.activation != "none" and not floats:
             raise InputError(f"out_dtype {self.out_dtype!r}: an activation needs floats")
         if self.out_dtype == "int32" and (self.row_scale or self.float_bias):
             raise InputError("out_dtype 'int32': sums have neither scales nor a float bias")
         if self.scale_group and self.out_dtype not in FLOAT_OUTPUTS:
             raise InputError(f"out_dtype {self.out_dtype!r}: groups of scales need floats")
+        if self.dynamic and (self.row_scale or self.scale_group or self.requantize_before_add):
+            raise InputError("scales of a run are neither those of rows nor of groups")
+        if self.dynamic and not floats:
+            raise InputError(f"out_dtype {self.out_dtype!r}: scales of a run need floats")
+        if self.by_range and (self.out_dtype != "uint8" or not self.dynamic or self.table):
+            raise InputError("what is quantised by its range is uint8, of a dynamic product")
+
+    @property
+    def values(self) -> Epilogue:
+        """The epilogue that gives the values which this one quantises by their range."""
+        return dataclasses.replace(self, out_dtype="float32", by_range=False)
 
     @property
     def of_convolutions(self) -> bool:
@@ -122,7 +144,7 @@ class Epilogue:
         """
         narrow = {self.out_dtype, self.residual_dtype} & {"float16", "bfloat16"}
         plain = self.activation == "none" and not (
-            self.row_scale or self.float_bias or self.scale_group or self.factor
+            self.row_scale or self.float_bias or self.scale_group or self.factor or self.dynamic
         )
         return plain and not narrow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scala
 from autoq.templates.element import element
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.batched_gemm import LONGEST_SUM
+from autoq.templates.operators.dynamic_quantize import OF_RESULT, DynamicQuantize
 from autoq.templates.oracle.attention import attention_of_bytes, attention_of_floats
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import bounds, random_array
@@ -41,7 +42,8 @@ class Attention(Workload, operator="attention"):
     an input, or with `constant_mask` a constant. causal: query i sees keys 0 to i + keys - queries.
 
     Floats: q, k and v are float16, bfloat16 or float32, y is of that type or float32. Scores and
-    their softmax are float32.
+    their softmax are float32. Of float32 y may be uint8 too: it is then quantised by the range of
+    all of it, and its scale and zero point are further outputs, as of `DynamicQuantize`.
 
     Bytes: q, k and v are int8 or uint8, y is of bytes or float32. Every step is float32, the sums
     of products and what is rounded to an integer of them are exact, and `rint` rounds half to even:
@@ -106,7 +108,8 @@ class Attention(Workload, operator="attention"):
         if self.floating:
             if len(set(dtypes)) > 1 or dtypes[0] not in _FLOATS:
                 raise InputError(f"attention of {', '.join(dtypes)}: floats are of one type")
-            if self.out_dtype not in (self.q_dtype, "float32"):
+            more = ("uint8",) if self.q_dtype == "float32" else ()
+            if self.out_dtype not in (self.q_dtype, "float32", *more):
                 raise InputError(f"attention of {self.q_dtype} gives that or float32")
             if self.quantised_scores or self.rescaled_scores or self.quantised_masked:
                 raise InputError(f"scores of {self.q_dtype} are not quantised")
@@ -126,6 +129,15 @@ class Attention(Workload, operator="attention"):
     def floating(self) -> bool:
         """Whether the activations are floats."""
         return self.q_dtype not in _BYTES
+
+    @property
+    def quantises(self) -> bool:
+        """Whether y is quantised by its range."""
+        return self.floating and self.out_dtype == "uint8"
+
+    def by_range(self) -> Workload | None:
+        floats = self.q_dtype == self.out_dtype == "float32"
+        return replace(self, out_dtype="uint8") if floats else None
 
     @property
     def pairs(self) -> int:
@@ -165,7 +177,9 @@ class Attention(Workload, operator="attention"):
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        return (TensorSpec("y", self.shape_in(self.y_order, self.queries), self.out_dtype),)
+        y = TensorSpec("y", self.shape_in(self.y_order, self.queries), self.out_dtype)
+        more = OF_RESULT if self.quantises else ()
+        return (y, *(TensorSpec(name, (1,), "float32") for name in more))
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
@@ -191,7 +205,8 @@ class Attention(Workload, operator="attention"):
         if not self.floating:
             return Tolerance(steps=1, relative=4e-3, rows=True)
         if self.q_dtype == "float32":
-            return Tolerance(relative=lost_share(max(self.keys, self.depth)), rows=True)
+            relative = lost_share(max(self.keys, self.depth))
+            return Tolerance(steps=int(self.quantises), relative=relative, rows=True)
         unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8}[self.q_dtype]
         return Tolerance(relative=4 * unit + lost_share(self.keys), rows=True)
 
@@ -201,6 +216,11 @@ class Attention(Workload, operator="attention"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
+        if self.quantises:
+            floats = replace(self, out_dtype="float32")
+            (y,) = floats.reference_in_threads(activations, constants, threads)
+            found = DynamicQuantize(y.size).reference([y.reshape(-1)], {})
+            return (found[0].reshape(y.shape), *found[1:])
         orders = (self.q_order, self.k_order, self.v_order)
         q, k, v = (_by_heads(array, o) for array, o in zip(activations[:3], orders, strict=True))
         mask = None

@@ -166,8 +166,11 @@ class Conv2d(Product, operator="conv2d"):
         x, residual, rows = given["x"], given.get("residual"), given.get("row_scale")
         bias, scalars = np.asarray(constants["bias"]), np.asarray(constants["scalars"])
         zero_point = int(constants.get("x_zero_point", 0))
-        sums = ConvolutionSums(self, x, np.asarray(constants["weight"]), zero_point)
         scale, float_bias = constants.get("scale"), constants.get("float_bias")
+        if self.epilogue.dynamic:
+            zero_point = int(given["x_zero_point"][0])
+            scale = np.asarray(scale, np.float32) * given["x_scale"]
+        sums = ConvolutionSums(self, x, np.asarray(constants["weight"]), zero_point)
         factor = constants.get("factor")
         y = np.empty((self.n, self.p, self.q, self.k), element(self.epilogue.out_dtype).dtype)
 

@@ -17,6 +17,8 @@ LEVELS = 255.0
 """Steps between the least and the largest value."""
 LARGE = 1e38
 """A scale times this is below 1 where it is nearly none: ranges of some 1e-38 and less."""
+OF_RESULT = ("y_scale", "y_zero_point")
+"""Further outputs of other operators that quantise their y so."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class DynamicQuantize(Workload, operator="dynamic_quantize"):
     """
 
     converts = True
+    quantises_by_range = True
 
     size: int
 

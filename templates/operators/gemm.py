@@ -11,6 +11,7 @@ from autoq.errors import InputError
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.operators.product import Product
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.workload import Arrays, Constants, Workload
@@ -55,6 +56,12 @@ class Gemm(Product, operator="gemm"):
     def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
         return replace(self, sparsity=sparsity)
 
+    def by_range(self) -> Workload | None:
+        epilogue = self.epilogue
+        if not epilogue.dynamic or epilogue.out_dtype != "float32":
+            return None
+        return replace(self, epilogue=replace(epilogue, out_dtype="uint8", by_range=True))
+
     @property
     def dense(self) -> Workload:
         return replace(self, sparsity=None)
@@ -81,6 +88,11 @@ class Gemm(Product, operator="gemm"):
     def reference_in_threads(
         self, activations: Sequence[np.ndarray], constants: Constants, threads: int
     ) -> Arrays:
+        if self.epilogue.by_range:
+            values = replace(self, epilogue=self.epilogue.values)
+            (y,) = values.reference_in_threads(activations, constants, threads)
+            found = DynamicQuantize(y.size).reference([y.reshape(-1)], {})
+            return (found[0].reshape(self.y_shape), *found[1:])
         if self.epilogue.scale_group:
             return (self._sum_of_groups(activations, constants, threads),)
         as_images = [

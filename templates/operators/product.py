@@ -14,6 +14,7 @@ from autoq.errors import InputError
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.layout import NHWC
+from autoq.templates.operators.dynamic_quantize import OF_RESULT
 from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.storage import is_four_bit
@@ -24,17 +25,25 @@ from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES = ("int8", "uint8")
 
+OF_RUN = ("x_scale", "x_zero_point")
+"""Inputs of a product whose x was quantised as it came."""
+
+
+_X_ZERO_POINTS = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
+"""Those of random cases."""
+
 
 class Product(Workload):
     """Sums of products of an activation x and a constant weight, then an epilogue.
 
-    The inputs are x, the residual where the epilogue has one, of y's shape, and `row_scale` where
-    it has one: float32, a number for each of the first axis of y. The constants are `weight`,
-    `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups] where the
-    epilogue has groups of scales; absent for float32, unused for an int32 output), `scalars`
-    (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the epilogue has
-    them, `table` ([256]), `float_bias` (float32 [k]), `factor` (float32 [k]) and `factor_bounds`
-    (float32 [2], `factor_low` and `factor_high`), for k the output's channels.
+    The inputs are x, the residual where the epilogue has one, of y's shape, `row_scale` where it
+    has one: float32, a number for each of the first axis of y, and where it is dynamic `x_scale`
+    and `x_zero_point`, float32 [1] each, the latter a whole number of x's type. The constants are
+    `weight`, `bias` (int32 [k], float32 [k] for float32), `scale` (float32 [k], or [k, groups]
+    where the epilogue has groups of scales; absent for float32, unused for an int32 output),
+    `scalars` (float32 [8], `epilogue.SCALAR_NAMES`), `x_zero_point` (an int) and, where the
+    epilogue has them, `table` ([256]), `float_bias` (float32 [k]), `factor` (float32 [k]) and
+    `factor_bounds` (float32 [2], `factor_low` and `factor_high`), for k the output's channels.
     """
 
     in_dtype: str
@@ -65,11 +74,20 @@ class Product(Workload):
             specs.append(TensorSpec("residual", self.y_shape, residual, self.out_layout))
         if self.epilogue.row_scale:
             specs.append(TensorSpec("row_scale", self.y_shape[:1], "float32"))
+        if self.epilogue.dynamic:
+            specs += (TensorSpec(name, (1,), "float32") for name in OF_RUN)
         return tuple(specs)
 
     @property
+    def dynamic(self) -> bool:
+        return self.epilogue.dynamic
+
+    @property
     def outputs(self) -> tuple[TensorSpec, ...]:
-        return (TensorSpec("y", self.y_shape, self.epilogue.out_dtype, self.out_layout),)
+        y = TensorSpec("y", self.y_shape, self.epilogue.out_dtype, self.out_layout)
+        if not self.epilogue.by_range:
+            return (y,)
+        return (y, *(TensorSpec(name, (1,), "float32") for name in OF_RESULT))
 
     @property
     def constants(self) -> tuple[TensorSpec, ...]:
@@ -83,7 +101,8 @@ class Product(Workload):
             unused = self.epilogue.out_dtype == "int32"
             groups = (self.scale_groups,) if self.epilogue.scale_group else ()
             specs.append(TensorSpec("scale", (*channels, *groups), "float32", optional=unused))
-            specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
+            if not self.epilogue.dynamic:
+                specs.append(TensorSpec("x_zero_point", (), "int32", optional=True))
         if self.epilogue.float_bias:
             specs.append(TensorSpec("float_bias", channels, "float32"))
         if self.epilogue.factor:
@@ -113,8 +132,11 @@ class Product(Workload):
 
         LLVM may contract the epilogue's multiplication and addition. Floats are equal but behind an
         activation: exponentials and the error function are off by less than 1e-6 of their results,
-        which are at most the values that they multiply.
+        which are at most the values that they multiply. What is quantised by its range may be a
+        step off for it.
         """
+        if self.epilogue.by_range:
+            return Tolerance(steps=1)
         fused = target.kind == "cpu" and self.epilogue.residual_dtype is not None
         return Tolerance(steps=1 if fused and self.epilogue.out_dtype != "int32" else 0)
 
@@ -160,7 +182,7 @@ class Product(Workload):
     ) -> Arrays: ...
 
     def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
-        epilogue = self.epilogue
+        epilogue = self.epilogue.values if self.epilogue.by_range else self.epilogue
         filters = self.weight_shape[0]
         depth = math.prod(self.weight_shape[1:])
         x, *others = self.inputs
@@ -173,6 +195,9 @@ class Product(Workload):
         activations = images + random_inputs(rng, residual)
         if epilogue.row_scale:
             activations += (rng.uniform(0.5, 1.5, self.y_shape[0]).astype(np.float32),)
+        zero_point = 0 if self.pads_with_zero else _X_ZERO_POINTS.get(self.in_dtype, 0)
+        if epilogue.dynamic:
+            activations += np.float32([rng.uniform(0.5, 1.5)]), np.float32([zero_point])
         if self.in_dtype == "float32":
             bias = rng.standard_normal(filters, np.float32)
             scalars = pack_scalars(low=-2.0 * math.sqrt(depth), high=2.0 * math.sqrt(depth))
@@ -184,7 +209,7 @@ class Product(Workload):
         # Outputs of 4 bits have a sixteenth of the range, and activations are curved near 0.
         narrow = is_four_bit(epilogue.out_dtype)
         step = 1 / 16 if narrow else 1 if epilogue.activation == "none" else 1 / 32
-        low, high, zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
+        low, high, out_zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
         more: dict[str, Any] = {}
         if epilogue.table:
             more["table"] = random_array(rng, (ENTRIES,), epilogue.out_dtype)
@@ -197,7 +222,6 @@ class Product(Workload):
         scale = (rng.uniform(40, 90, shape) * step / spread).astype(np.float32)
         if epilogue.concatenates:
             scale[rng.permutation(filters)[: filters // 2]] = 0
-        x_zero_points = {"uint8": 119, "int8": -11, "uint4": 6, "int4": -3}
         return activations, {
             **more,
             "weight": weight,
@@ -211,9 +235,9 @@ class Product(Workload):
                 residual_zero_point=float(_zero_point(epilogue.residual_dtype or "int8", 9)),
                 low=low,
                 high=high,
-                zero_point=zero_point,
+                zero_point=out_zero_point,
             ),
-            "x_zero_point": 0 if self.pads_with_zero else x_zero_points[self.in_dtype],
+            **({} if epilogue.dynamic else {"x_zero_point": zero_point}),
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -129,6 +130,7 @@ def launch(ptx: str, item: Launch, memories: Sequence[Memory], mode: Mode) -> in
     parameters, maps = _parameters(program, item.arguments, memories)
     ranges = [memory.range() for memory in (*memories, *variables)]
     shared_bytes = program.shared_bytes + item.smem_bytes
+    clusters = math.prod(item.grid) // math.prod(item.cluster)
     settings = Settings(
         grid=item.grid,
         block=item.block,
@@ -137,7 +139,7 @@ def launch(ptx: str, item: Launch, memories: Sequence[Memory], mode: Mode) -> in
         local_bytes=program.local_bytes,
         late=int(mode.late),
         seed=mode.seed,
-        residents=mode.residents,
+        residents=max(mode.residents, clusters if item.cooperative else 0),
         registers=program.registers,
         predicates=program.predicates,
         programmatic=int(item.programmatic),

@@ -10,6 +10,7 @@ from with_nvcc import needs_nvcc
 
 import autoq
 from autoq.errors import InputError
+from autoq.templates.cuda.movement import dynamic_quantize
 from autoq.templates.cuda.movement.dynamic_quantize import TEMPLATE
 from autoq.templates.cuda.movement.dynamic_quantize import ThreadConfig as Threads
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
@@ -19,11 +20,19 @@ SIZES = [1, 7, 1024, 5001, 400_000, 1_000_003]
 
 
 @needs_nvcc
-@pytest.mark.parametrize("size", [1, 7, 5001, 40_000])
-@pytest.mark.parametrize(("threads", "arch"), [(64, "sm_75"), (512, "sm_90a")])
-def test_every_byte_is_right_on_the_emulator(size, threads, arch):
-    target = parse_target(f"cuda:{arch}")
-    assert_right_emulated(TEMPLATE, DynamicQuantize(size), Threads(threads), target)
+@pytest.mark.parametrize(
+    ("size", "threads", "arch", "held"),
+    [(1, 64, "sm_75", 4), (40_000, 64, "sm_90a", 4), (5001, 512, "sm_90a", 4), (7, 64, "sm_75", 0),
+     (40_004, 512, "sm_90a", 0)],
+)  # fmt: skip
+def test_every_byte_is_right_on_the_emulator(size, threads, arch, held, monkeypatch):
+    """Arrays that registers hold, and with held = 0 as larger ones are."""
+    monkeypatch.setattr(dynamic_quantize, "_HELD", held)
+    monkeypatch.setattr(dynamic_quantize, "_MOST_HELD", held)
+    workload, target = DynamicQuantize(size), parse_target(f"cuda:{arch}")
+    program = TEMPLATE.program(workload, Threads(threads), target)
+    assert len(program.stages) == (1 if held else 2)
+    assert_right_emulated(TEMPLATE, workload, Threads(threads), target)
 
 
 def _values(size):

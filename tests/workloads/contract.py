@@ -39,6 +39,7 @@ WORKLOADS: list[Workload] = [
            epilogue=Epilogue("float32")),
     Gemm(8, 1000, 512, in_dtype="uint8"),
     *(Gemm(8, 48, 64), Gemm(3, 10, 64, epilogue=Epilogue("int32"))),
+    Gemm(4, 24, 32, "uint8", epilogue=Epilogue("uint8", dynamic=True, by_range=True)),
     Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),
     BatchedGemm(2, 5, 6, 9, other_order="bhkn", epilogue=Epilogue("uint8", "int8", True)),
@@ -80,7 +81,7 @@ FLOAT_PRODUCTS = [
     BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     Attention(1, 2, 40, 70, 24, *["bfloat16"] * 3, "bfloat16", mask_axes="hmn", constant_mask=True),
     Attention(1, 2, 40, 70, 64, *["uint8"] * 3, "int8", quantised_scores=True),
-    Attention(1, 2, 40, 70, 24, *["float32"] * 4, mask_axes="n"),
+    Attention(1, 2, 40, 70, 24, *["float32"] * 3, "uint8", mask_axes="n"),
 ]  # fmt: skip
 TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SINGLE = Sparsity("ew", 1, 48, Structure(192, 4, 12), Structure(160, 24, 40))
@@ -92,7 +93,7 @@ SPARSE = [
     Conv2d(1, 5, 6, 16, 50, 2, 3, padding=(0, 1, 1, 1), sparsity=TILES),
     Gemm(48, 64, 70, sparsity=Sparsity("vectors", 32, 64, Structure(96, 28, 40))),
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
-    Spmm(40, 48, 150, 8, Structure(96, 20, 40)),
+    Spmm(40, 64, 150, 8, Structure(96, 20, 40), "uint4"),
     Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
     Sddmm(40, 48, 150, 8, Structure(96, 20, 40)),

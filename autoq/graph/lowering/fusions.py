@@ -22,7 +22,9 @@ from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
 from autoq.templates.cpu.permute import permutes as cpu_permutes
 from autoq.templates.cuda.device.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.elementwise import Plan, elementwise_kernel
+from autoq.templates.cuda.movement.quantising_rows import quantising_fits, quantising_rows
 from autoq.templates.cuda.movement.rows import row_kernel
+from autoq.templates.program import Program
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
@@ -45,6 +47,26 @@ def fusion_prim_func(node: Fusion | Siblings, target: Target) -> PrimFunc:
     if written is not None:
         return written.kernel(target)
     return scheduled_prim_func(node, target)
+
+
+def quantising_program(node: Fusion, target: Target) -> tuple[Program, tuple[TensorSpec, ...]]:
+    """The program of a fusion that quantises its result by its range, and the arrays that it takes.
+
+    These are the inputs in order, the constants, then the outputs. Raises ValueError for fusions
+    that `quantises` says nothing of.
+    """
+    rows = row_fusion(node)
+    if rows is None or not quantises(node, target):
+        raise ValueError(f"{node.kind} is quantised by a kernel of its own")
+    return quantising_rows(rows.arrays, rows.formula, target)
+
+
+def quantises(node: Fusion, target: Target) -> bool:
+    """Whether a kernel of the fusion can quantise its result by its range."""
+    if target.kind != "cuda" or kernel_family(node, target) != "rows":
+        return False
+    rows = row_fusion(node)
+    return rows is not None and quantising_fits(rows.arrays, rows.formula, target)
 
 
 def elementwise_prim_func(node: Fusion, target: Target, plan: Plan) -> PrimFunc:

@@ -79,7 +79,10 @@ def _product_constants(node: Operation, weight: np.ndarray) -> dict[str, Any]:
     constants = {"weight": np.ascontiguousarray(weight), "bias": a["bias"], "scalars": a["scalars"]}
     if a["scale"] is not None:
         constants["scale"] = np.ascontiguousarray(a["scale"], np.float32)
-    constants["x_zero_point"] = int(a["x_zero_point"])
+    if a["x_zero_point"] is not None:
+        constants["x_zero_point"] = int(a["x_zero_point"])
+    if a.get("float_bias") is not None:
+        constants["float_bias"] = a["float_bias"]
     return constants
 
 

@@ -13,7 +13,7 @@ _ATTRIBUTE_MULTIPROCESSORS, _ATTRIBUTE_MAJOR, _ATTRIBUTE_MINOR = 16, 75, 76
 _ATTRIBUTE_L2_BYTES, _ATTRIBUTE_SMEM_OPTIN = 38, 97
 _FUNCTION_MAX_DYNAMIC_SMEM, _FUNCTION_NON_PORTABLE_CLUSTER = 8, 14
 _STREAM_NON_BLOCKING = 1
-_LAUNCH_CLUSTER, _LAUNCH_PROGRAMMATIC = 4, 6
+_LAUNCH_COOPERATIVE, _LAUNCH_CLUSTER, _LAUNCH_PROGRAMMATIC = 2, 4, 6
 
 
 class _LaunchAttribute(ctypes.Structure):
@@ -245,18 +245,25 @@ class Module:
             load_driver().cuModuleUnload(self.handle)
 
 
+Extent = tuple[int, int, int]
+
+
 def launch(
     function: Function,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    cluster: tuple[int, int, int],
+    extents: tuple[Extent, Extent, Extent],
     smem_bytes: int,
     stream: Stream,
     arguments: Any,
     programmatic: bool,
+    cooperative: bool = False,
 ) -> None:
-    """Launch with `arguments`, a ctypes array of pointers to the argument values."""
-    attributes = (_LaunchAttribute * 2)()
+    """Launch with `arguments`, a ctypes array of pointers to the argument values.
+
+    extents: of the grid, of a block and of a cluster; cooperative: all blocks run at once, or the
+    driver refuses.
+    """
+    grid, block, cluster = extents
+    attributes = (_LaunchAttribute * 3)()
     count = 0
     if cluster != (1, 1, 1):
         attributes[count].id = _LAUNCH_CLUSTER
@@ -264,6 +271,10 @@ def launch(
         count += 1
     if programmatic:
         attributes[count].id = _LAUNCH_PROGRAMMATIC
+        attributes[count].value[0] = 1
+        count += 1
+    if cooperative:
+        attributes[count].id = _LAUNCH_COOPERATIVE
         attributes[count].value[0] = 1
         count += 1
     config = _LaunchConfig(

@@ -144,13 +144,12 @@ def _launch(
 ) -> None:
     launch(
         function,
-        item.grid,
-        item.block,
-        item.cluster,
+        (item.grid, item.block, item.cluster),
         item.smem_bytes,
         stream,
         pointers,
         overlapped and item.programmatic,
+        item.cooperative,
     )
 
 

@@ -1,10 +1,14 @@
-"""Kernels of a product with a pruned weight, compiled and packed once and kept in a file."""
+"""Kernels of a product with a pruned weight, compiled and packed once and kept in a file.
+
+Machine code is kept by its source in a folder of its own, so that it serves further configurations
+and may come from another machine.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +16,35 @@ import numpy as np
 from array_files import read_arrays, write_arrays
 from cases.pruned_cases import PrunedCase
 
+from autoq.compilation.selection import choose
+from autoq.devices import Host
 from autoq.errors import BuildError
 from autoq.kernel.compile import compile_program
+from autoq.records.database import Database
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
 from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
-from autoq.templates.registry import matching
+from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import Target
 from autoq.templates.workload_key import from_dict, to_dict
 
 _THREADS = 4
+_MACHINE_CODE = "machine_code"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel with what it takes; or why it could not be compiled."""
+    """A kernel with what it takes; or why it could not be compiled.
+
+    dense: whether it is that of the product that knows no zeros.
+    """
 
     template: str
     config: dict[str, Any]
     kernel: Any
     packed: Any
     failure: str | None
+    dense: bool = False
 
     def __str__(self) -> str:
         taken = self.kernel and f"{self.kernel.registers} {self.kernel.spill_bytes} spilled"
@@ -50,17 +62,28 @@ class Prepared:
     candidates: list[Candidate]
 
 
-Knobs = list[tuple[str, ...]]
-"""Sets of name=value; one that begins with "template:" is for that template alone."""
+@dataclass(frozen=True)
+class Asked:
+    """Which kernels of a case.
+
+    knobs: sets of name=value, in place of those of each template's default; a set that begins with
+    "template:" is for that template alone. dense: whether the kernel is asked for that compile
+    chooses for the dense product, by what is recorded.
+    """
+
+    knobs: tuple[tuple[str, ...], ...]
+    host: Host
+    dense: bool = False
 
 
-def prepared(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> Prepared:
+def prepared(case: PrunedCase, asked: Asked, cache: Path) -> Prepared:
     """A case out of the cache, made where it is not there."""
-    name = hashlib.sha256(f"{case.name} {knobs} {target.arch}".encode()).hexdigest()[:20]
-    file = cache / f"{name}.npz"
+    host = asked.host
+    words = case.name, asked.knobs, asked.dense, host.target.arch, host.target.units, host.device
+    file = cache / f"{hashlib.sha256(repr(words).encode()).hexdigest()[:20]}.npz"
     if not file.exists():
-        write_arrays(file, _plain(_made(case, knobs, target)))
-    return _prepared_from(read_arrays(file), target)
+        write_arrays(file, _plain(_made(case, asked, cache / _MACHINE_CODE)))
+    return _prepared_from(read_arrays(file), host.target)
 
 
 def _plain(made: Prepared) -> dict[str, Any]:
@@ -68,7 +91,7 @@ def _plain(made: Prepared) -> dict[str, Any]:
     kernels = [
         {
             "template": one.template, "config": json.dumps(one.config), "packed": one.packed,
-            "failure": one.failure,
+            "failure": one.failure, "dense": one.dense,
             "kernel": one.kernel and json.dumps(kernel_to_json(one.kernel)),
             "code": one.kernel and np.frombuffer(machine_code(one.kernel), np.uint8),
         }
@@ -88,7 +111,7 @@ def _prepared_from(held: dict[str, Any], target: Target) -> Prepared:
         Candidate(
             one["template"], json.loads(one["config"]),
             one["kernel"] and kernel_from_json(json.loads(one["kernel"]), one["code"].tobytes()),
-            one["packed"], one["failure"],
+            one["packed"], one["failure"], one["dense"],
         )
         for one in held["kernels"]
     ]  # fmt: skip
@@ -96,20 +119,20 @@ def _prepared_from(held: dict[str, Any], target: Target) -> Prepared:
     return Prepared(workload, target, held["activations"], held["expected"], candidates)
 
 
-def prepare(case: PrunedCase, knobs: Knobs, target: Target, cache: Path) -> list[str]:
+def prepare(case: PrunedCase, asked: Asked, cache: Path) -> list[str]:
     """Make a case; a line for each of its kernels."""
-    return [f"{case.name}: {one}" for one in prepared(case, knobs, target, cache).candidates]
+    return [f"{case.name}: {one}" for one in prepared(case, asked, cache).candidates]
 
 
-def _made(case: PrunedCase, knobs: Knobs, target: Target) -> Prepared:
+def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
     activations, constants = case.arrays()
-    workload = case.workload(constants)
+    workload, target = case.workload(constants), asked.host.target
     dense = matching(workload.dense, target)
     found: dict[Any, Candidate] = {}
     for template in (each for each in matching(workload, target) if each not in dense):
         space = template.space(workload, target)
         default = template.default(workload, target)
-        for own in knobs:
+        for own in asked.knobs:
             if own and own[0].endswith(":"):
                 name, *own = own
                 if name != f"{template.name}:":
@@ -117,10 +140,19 @@ def _made(case: PrunedCase, knobs: Knobs, target: Target) -> Prepared:
             config = _with(space, default, tuple(own))
             # Knobs that a template does not have change nothing of it.
             if config in space and (template.name, config) not in found:
-                made = _candidate(template, workload, config, constants, target)
+                made = _candidate(template, workload, config, constants, target, machine_codes)
                 found[template.name, config] = made
+    candidates = list(found.values())
+    if asked.dense:
+        database = Database.load([], shipped=True)
+        chosen = choose(workload.dense, asked.host, database, TEMPLATES)
+        if chosen is not None:
+            made = _candidate(
+                chosen.template, workload.dense, chosen.config, constants, target, machine_codes
+            )
+            candidates.append(replace(made, dense=True))
     expected = case.dense.reference_in_threads(activations, constants, _THREADS)
-    return Prepared(workload, target, activations, expected, list(found.values()))
+    return Prepared(workload, target, activations, expected, candidates)
 
 
 def _with(space: Any, default: Any, knobs: tuple[str, ...]) -> Any:
@@ -132,12 +164,14 @@ def _with(space: Any, default: Any, knobs: tuple[str, ...]) -> Any:
 
 
 def _candidate(
-    template: Template, workload: Any, config: Any, constants: Any, target: Target
-) -> Candidate:
+    template: Template, workload: Any, config: Any, constants: Any, target: Target,
+    machine_codes: Path,
+) -> Candidate:  # fmt: skip
     specs = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
     plain = plain_config(config)
     try:
-        kernel = compile_program(template.program(workload, config, target), specs, target)
+        program = template.program(workload, config, target)
+        kernel = compile_program(program, specs, target, cache_dir=machine_codes)
     except BuildError as error:
         return Candidate(template.name, plain, None, None, str(error))
     packed = template.constants(workload, config, constants)

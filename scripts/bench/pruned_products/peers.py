@@ -8,17 +8,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases.pruned_cases import PrunedCase
+from cases.pruned_cases import TILES, PrunedCase
 from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
 
 from autoq.errors import LibraryError
 from autoq.libraries.byte_products import ByteProducts
 from autoq.libraries.float_products import FloatProducts
 from autoq.measure.job import Timing
+from autoq.templates.operators.conv2d import Conv2d
+from pruned_products.ablation import KINDS as ABLATION
 
-PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell")
+PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell", "ablation")
 _TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
 _SECONDS = 60
+_STEPS_AT = 0.75
 
 
 def peer_times(
@@ -27,12 +30,13 @@ def peer_times(
     """A row for each peer that computes a case's product or one of as many zeros.
 
     cublaslt: the dense product, float32 in torch's. cusparselt: of 2:4 weights. cusparse_csr: of
-    single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats.
+    single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats. ablation: of
+    tiles of 16-bit floats at one sparsity, the steps of `ablation.py`.
     """
     dense: dict[Any, dict[str, Any]] = {}
     asked: dict[str, tuple[str, list[PrunedCase]]] = {}
     for case in cases:
-        if "cublaslt" in names and case.dense.in_dtype != "float32":
+        if "cublaslt" in names and _of_tensor_cores(case):
             if case.dense not in dense:
                 dense[case.dense] = _dense(case)
             yield case, dense[case.dense]
@@ -48,6 +52,11 @@ def peer_times(
             yield case, {"peer": "cublas" if kind == "dense" else kind, **row}
 
 
+def _of_tensor_cores(case: PrunedCase) -> bool:
+    """Whether cuBLASLt's own bench has the dense product."""
+    return not isinstance(case.dense, Conv2d) and case.dense.in_dtype != "float32"
+
+
 def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
     """Peers whose products torch computes, and which of its products."""
     if case.dense.in_dtype == "float32":
@@ -56,6 +65,9 @@ def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
         yield "cusparselt", "cusparselt"
     if case.pattern.kind == "ew" and case.dense.in_dtype != "int8":  # it has none of bytes
         yield "cusparse_csr", "cusparse_csr"
+    steps = case.pattern == TILES and case.sparsity == _STEPS_AT
+    if steps and case.dense.in_dtype == "float16":
+        yield from (("ablation", kind) for kind in ABLATION)
 
 
 def _extents(case: PrunedCase) -> str:

@@ -1,13 +1,15 @@
-"""Draws figures 6 and 9 of arXiv:2402.10876: times over sparsities, and masks; takes matplotlib.
+"""Draws figures 4, 6 and 9 of arXiv:2402.10876: steps to one kernel, times by sparsity, and masks.
 
 `plots.py times RESULT.json OUT.png` draws what bench_tilewise.py measured, the fastest
-configuration of each case. `plots.py masks OUT.png` draws what the patterns keep of one matrix, and
-writes the figures of the masks to a JSON of the same name.
+configuration of each case. `plots.py steps RESULT.json OUT.png` draws what tiles take in torch,
+step by step, and in autoq's kernels. `plots.py masks OUT.png` draws what the patterns keep of one
+matrix, and writes the figures of the masks to a JSON of the same name.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +18,9 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from ablation import KINDS as ABLATION
+from cases.pruned_cases import TILES, cases
+
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
@@ -36,7 +41,8 @@ def points(rows: list[dict[str, Any]], dtype: str) -> dict[str, dict[float, floa
         if kind != dtype or row.get("failure") or not row["us"] or extents != "4096x4096x4096":
             continue
         pattern = " ".join(word for word in words if "x" not in word)
-        times = {row.get("peer") or f"autoq {pattern}": row["us"]}
+        own = "autoq dense" if row.get("dense") else f"autoq {pattern}"
+        times = {row.get("peer") or own: row["us"]}
         if "cublaslt_us" in row:  # of rows from before the libraries had their own
             times["cublaslt"] = row["cublaslt_us"]
         for name, us in times.items():
@@ -57,8 +63,10 @@ def draw_times(result: Mapping[str, Any], path: Path) -> None:
         for name, series in points(result["rows"], dtype).items():
             places = sorted(series)
             times = [series[place] for place in places]
-            if name in ("cublaslt", "cublas"):
-                axis.axhline(min(times), color="black", linestyle="--", label=f"{name}, dense")
+            if name in ("cublaslt", "cublas", "autoq dense"):
+                color = "grey" if name == "autoq dense" else "black"
+                label = name if name == "autoq dense" else f"{name}, dense"
+                axis.axhline(min(times), color=color, linestyle="--", label=label)
             else:
                 style = "o-" if name.startswith("autoq") else "s:"
                 axis.plot(places, times, style, label=name)
@@ -70,6 +78,36 @@ def draw_times(result: Mapping[str, Any], path: Path) -> None:
     dates = sorted({row["date"] for row in result["rows"]})
     figure.suptitle(f"{result['device']}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}")
     figure.tight_layout()
+    figure.savefig(path, dpi=100)
+
+
+def steps(rows: list[dict[str, Any]], case: str) -> dict[str, float]:
+    """The least microseconds of each of torch's steps, then of each of autoq's kernels."""
+    found = dict.fromkeys(ABLATION, math.inf)
+    for row in rows:
+        name = row.get("peer") or row.get("template")
+        if row["case"] == case and row["us"] and not row.get("failure") and name != "cublaslt":
+            name = f"dense: {name}" if row.get("dense") else name
+            found[name] = min(row["us"], found.get(name, math.inf))
+    return {name: us for name, us in found.items() if us < math.inf}
+
+
+def draw_steps(result: Mapping[str, Any], path: Path) -> None:
+    """A bar for each step of tiles of 128 columns, 16-bit floats at a sparsity of 0.75."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    (case,) = (c for c in cases() if c.pattern == TILES and c.sparsity == 0.75
+               and c.dense.in_dtype == "float16")  # fmt: skip
+    found = steps(result["rows"], case.name)
+    figure, axis = pyplot.subplots(figsize=(9, 4), layout="constrained")
+    bars = axis.barh(list(found), list(found.values()))
+    axis.bar_label(bars, fmt="%.0f")
+    axis.invert_yaxis()
+    axis.set_xlabel("us, lower is better")
+    axis.set_title(f"{case.name}, {result['device']}", fontsize=9)
     figure.savefig(path, dpi=100)
 
 
@@ -104,8 +142,9 @@ def draw_masks(path: Path) -> None:
 
 def main() -> None:
     kind, *given = sys.argv[1:]
-    if kind == "times":
-        draw_times(json.loads(Path(given[0]).read_text()), Path(given[1]))
+    if kind in ("times", "steps"):
+        draw = draw_times if kind == "times" else draw_steps
+        draw(json.loads(Path(given[0]).read_text()), Path(given[1]))
     else:
         draw_masks(Path(given[0]))
 

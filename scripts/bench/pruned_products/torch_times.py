@@ -1,10 +1,15 @@
-"""Times a product of torch's in a process of its own: dense, 2:4 by cuSPARSELt, CSR by cuSPARSE."""
+"""Times a product of torch's in a process of its own.
+
+They are dense ones, 2:4 by cuSPARSELt, CSR by cuSPARSE, and tiles by the steps of `ablation.py`.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from ablation import KINDS as ABLATION
 
 _LAUNCHES, _REPLAYS = 10, 7
 
@@ -50,7 +55,7 @@ def _dense(m: int, n: int, k: int, dtype: str, sparsity: float) -> tuple[Callabl
     return lambda: x @ weight.t(), x @ weight.t(), x.double() @ weight.double().t()
 
 
-_KINDS = {"cusparselt": _cusparselt, "cusparse_csr": _csr, "dense": _dense}
+_KINDS = {"cusparselt": _cusparselt, "cusparse_csr": _csr, "dense": _dense, **ABLATION}
 
 
 def microseconds(kind: str, *given: Any) -> float:

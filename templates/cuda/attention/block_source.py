@@ -35,18 +35,39 @@ __device__ __forceinline__ Block block_of(
           static_cast<char*>(shared), (unsigned)__cvta_generic_to_shared(shared), first_row, tiles};
 }
 
+// What a step needs of keys and values: each tile once, or twice where rows are measured first.
+__device__ __forceinline__ void fetch_step(const Block& block, int step, int thread) {
+  const int measuring = TWICE ? block.tiles : 0;
+  const int tile = step < measuring ? step : step - measuring;
+  if (step < block.tiles + measuring) {
+    if (!KEEPS_SCORES || step < measuring) block.fetch_keys(tile, step % STAGES, thread);
+    if (step >= measuring) block.fetch_values(tile, step % STAGES, thread);
+  }
+  commit_copies();
+}
+// What a block can ask for before it knows anything else.
+__device__ __forceinline__ void fetch_first(const Block& block, int thread) {
+  copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
+  if constexpr (TILES == 1) {
+    block.fetch_keys(0, 0, thread);
+    commit_copies();
+    block.fetch_values(0, 0, thread);
+    commit_copies();
+  } else {
+    #pragma unroll
+    for (int step = 0; step < STAGES - 1; ++step) fetch_step(block, step, thread);
+  }
+}
+
 // All keys in one tile: values are on their way while scores are computed.
-template <class Begin> __device__ __forceinline__ void attend_at_once(
+template <class State, class Begin> __device__ __forceinline__ void attend_at_once(
     State& state, const Block& block, Begin begin, int row, int thread) {
   const int lane = thread % 32;
-  copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
-  block.fetch_keys(0, 0, thread);
-  commit_copies();
-  block.fetch_values(0, 0, thread);
-  commit_copies();
   wait_for_copies<1>();
   __syncthreads();
+  state.prepare(block.stage(0), block.shared, 0, thread);
   begin();
+  state.meet();
   Scores z;
   state.look_at(z, block.stage(0), block.mask, {row, 0}, false, block.shared, lane);
   wait_for_copies<0>();
@@ -54,21 +75,10 @@ template <class Begin> __device__ __forceinline__ void attend_at_once(
   state.weigh(z, block.stage(0) + TILE_BYTES, lane);
 }
 
-template <class Begin> __device__ __forceinline__ void attend_in_turn(
+template <class State, class Begin> __device__ __forceinline__ void attend_in_turn(
     State& state, const Block& block, Begin begin, int row, int thread) {
   const int lane = thread % 32, measuring = TWICE ? block.tiles : 0;
   const int steps = block.tiles + measuring;
-  const auto fetch = [&](int step) {
-    const int tile = step < measuring ? step : step - measuring;
-    if (step < steps) {
-      if (!KEEPS_SCORES || step < measuring) block.fetch_keys(tile, step % STAGES, thread);
-      if (step >= measuring) block.fetch_values(tile, step % STAGES, thread);
-    }
-    commit_copies();
-  };
-  copy_rows<ROWS, QUERIES, Q_PITCH>(block.smem, block.q, block.first_row, thread);
-  #pragma unroll
-  for (int step = 0; step < STAGES - 1; ++step) fetch(step);
   wait_for_copies<STAGES - 2>();
   __syncthreads();
   begin();
@@ -76,9 +86,13 @@ template <class Begin> __device__ __forceinline__ void attend_in_turn(
   for (int step = 0; step < steps; ++step) {
     wait_for_copies<STAGES - 2>();
     __syncthreads();
-    fetch(step + STAGES - 1);
+    fetch_step(block, step + STAGES - 1, thread);
     const int tile = step < measuring ? step : step - measuring;
     const unsigned keys = block.stage(step % STAGES);
+    if (!TWICE || step < measuring) {
+      state.prepare(keys, block.shared, tile, thread);
+      state.meet();
+    }
     Scores z;
     const Corner corner = {row, tile * TILE_KEYS};
     state.look_at(z, keys, block.mask, corner, step < measuring, block.shared, lane);
@@ -87,7 +101,7 @@ template <class Begin> __device__ __forceinline__ void attend_in_turn(
   }
 }
 
-template <class Begin> __device__ __forceinline__ void attend_block(
+template <class State, class Begin> __device__ __forceinline__ void attend_block(
     State& state, const Block& block, void* shared, void* y, Begin begin, int pair, int thread) {
   const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
   const int row = block.first_row + of_warp;

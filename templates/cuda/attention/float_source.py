@@ -133,6 +133,8 @@ struct State {
     }
   }
   // Each pair of a lane's columns of y as it is stored, at its column and row of the warp.
+  __device__ __forceinline__ void prepare(unsigned, char*, int, int) const {}
+  __device__ __forceinline__ void meet() const {}
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)

@@ -34,6 +34,14 @@ template <class S> __device__ __forceinline__ void multiply_keys(
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+// The same where products begin with what is in other registers, so that none is moved.
+__device__ __forceinline__ void start_bytes(
+    int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, const int (&c)[2]) {
+  if constexpr (SIZE == 1)
+    asm("SCORES_PRODUCT {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %11, %11};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]));
+}
 template <class S> __device__ __forceinline__ void multiply_values(
     S (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   if constexpr (SIZE == 2)

@@ -32,12 +32,24 @@ __device__ __forceinline__ void attend(
     const void* q, const void* k, const void* v, PARAMETERS void* y, void* shared, int block,
     int thread) {
   const int lane = thread % 32, of_warp = thread / 32 * (ROW_TILES * 16);
-  State state;
   const Block own = block_of(q, k, v, MASK, shared, block);
-  const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
-  attend_block(state, own, shared, y, begin, block / ROW_BLOCKS, thread);
+  fetch_first(own, thread);
+  const auto attend_rows = [&](auto& state) {
+    const auto begin = [&] { state.begin(BEGIN, own.smem + of_warp * PITCH, lane); };
+    attend_block(state, own, shared, y, begin, block / ROW_BLOCKS, thread);
+  };
+  ROWS_OF_STATE
 }
 """
+_FLOAT_ROWS = """State state;
+  attend_rows(state);"""
+_BYTE_ROWS = """State<true> plain;
+  plain.begin_rounding(scalars, zero_points);
+  if (plain.is_plain()) return attend_rows(plain);
+  State<false> state;
+  state.begin_rounding(scalars, zero_points);
+  attend_rows(state);"""
+"""How the rows of a warp are computed."""
 
 
 def build_kernel(plan: AttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -67,7 +79,8 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     types = {"mask": "float", "scalars": "float", "zero_points": "int"}
     entry = _ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK", "mask" if work.mask_axes else "nullptr")
-    entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
+    entry = entry.replace("ROWS_OF_STATE", _FLOAT_ROWS if work.floating else _BYTE_ROWS)
+    entry = entry.replace("BEGIN,", "scalars," if work.floating else "")
     source = (
         MEMORY
         + fragments
@@ -84,7 +97,8 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
         source,
         {"IN": work.q_dtype, "Q": work.q_dtype, "K": work.k_dtype, "OUT": work.out_dtype},
         {
-            "HEADS": work.heads, "QUERIES": work.queries, "KEYS": work.keys, "DEPTH": work.depth,
+            "HEADS": work.heads, "QUERIES": work.queries,
+            "KEYS": work.keys, "DEPTH": work.depth,
             "SIZE": plan.size, "PIECE": plan.piece, "OUT_FLOATS": work.out_dtype == "float32",
             "Q_PITCH": pitches["q"] * plan.size, "K_PITCH": pitches["k"] * plan.size,
             "V_PITCH": pitches["v"] * plan.size, "Y_PITCH": pitches["y"] * out,
@@ -95,8 +109,9 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
             "WARPS": config.warps, "ROW_TILES": config.row_tiles, "TILE_KEYS": config.tile_keys,
             "STAGES": config.stages, "HOLDS_QUERIES": config.holds_queries,
             "SUMS_OF_PRODUCTS": config.sums_of_products, "KEEPS_SCORES": config.keeps_scores,
-            "CUBICS": 0, "UNITS": False,
-            "KEPT_AT": plan.kept_at,
+            "CUBICS": 0, "OFFSETS": False, "LEAST_PAIRS": False,
+            "UNITS": not (work.floating or config.keeps_scores),
+            "KEPT_AT": plan.kept_at, "SUMS_AT": plan.sums_at,
             "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

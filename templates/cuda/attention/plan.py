@@ -47,7 +47,10 @@ class AttentionPlan:
         self.kept_at = self.query_bytes + 2 * config.stages * self.tile_bytes
         """Where scores are kept, those of a warp behind those of another."""
         kept = config.rows * self.tiles * config.tile_keys if config.keeps_scores else 0
-        self.smem_bytes = self.kept_at + kept
+        self.sums_at = self.kept_at + kept
+        """Where sums of keys are, of bytes."""
+        sums = 0 if workload.floating else 4 * self.tiles * config.tile_keys
+        self.smem_bytes = self.sums_at + sums
 
     @property
     def key_unit(self) -> int:

@@ -1,12 +1,12 @@
 """CUDA source of what attention of bytes rounds as a quantised model does: scores, shares, y."""
 
-ROUNDING = r"""
-// Numbers of 22 bits that are added to it are rounded half to even.
-constexpr float ROUNDS = 12582912.f;
-// Sums of so few products are within 22 bits, whatever the zero points: they are added to the bits
-// of ROUNDS, which makes floats of them without a conversion, of which there are 16 a clock.
-constexpr int SUMS_FROM = DEPTH * 255 * 255 < 1 << 22 ? 0x4B400000 : 0;
+from autoq.templates.cuda.attention.units_source import UNITS
 
+ROUNDING = (
+    UNITS
+    + r"""
+// Of the 8 keys that an accumulator has, those whose tiles have any of the sequence.
+constexpr int SEEN_TILES = TILES == 1 ? (KEYS + 7) / 8 : KEY_TILES;
 // What a model fixes of scores, of shares and of y, in their order in memory. Each part is read
 // when it is first needed, since registers are rare while scores wait.
 struct OfScores {
@@ -30,62 +30,14 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
   return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
 }
 
-// The last rounding of scores: `rint(x * by)` between two bounds of bytes, as its distance from the
-// lower one in units of 0 to 1. A sum of more than 2^23 is a whole number, and what saturates it is
-// the multiplication that makes the units. It rounds half to even where the lower bound is even;
-// otherwise units begin one below, and scores are `cut`.
-struct Units {
-  float by, from, unit, start, span;
-  bool cut;
-
-  __device__ __forceinline__ void begin(float factor, float low, float high) {
-    by = factor;
-    cut = (int)low & 1;
-    const float bottom = cut ? low - 1.f : low;
-    span = fmaxf(high - bottom, 1.f);
-    unit = __fmul_rn(__frcp_rn(span), 1.00000012f);  // so that the upper bound is 1
-    from = 8388608.f - bottom;
-    start = -8388608.f * unit;
-  }
-  __device__ __forceinline__ float saturated(float x, float offset) const {
-    float y;
-    asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(y) : "f"(x), "f"(unit), "f"(offset));
-    return y;
-  }
-  __device__ __forceinline__ float of(float x) const {
-    return saturated(__fmaf_rn(x, by, from), start);
-  }
-};
-__device__ __forceinline__ int add_bytes(unsigned word, int sum, bool is_signed) {
-  return is_signed ? __dp4a((int)word, 0x01010101, sum)
-                   : (int)__dp4a(word, 0x01010101u, (unsigned)sum);
-}
-// 16 bytes of shared memory.
-__device__ __forceinline__ int add_16_bytes(unsigned from, int sum, bool is_signed) {
-  uint4 all;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(from) : "memory");
-  sum = add_bytes(all.x, sum, is_signed);
-  sum = add_bytes(all.y, sum, is_signed);
-  sum = add_bytes(all.z, sum, is_signed);
-  return add_bytes(all.w, sum, is_signed);
-}
-// What the zero point of queries takes from all scores of a key.
-__device__ __forceinline__ int taken_of(int key_sum, const int* zero_points) {
-  return SUMS_FROM + __ldg(zero_points) * (key_sum - DEPTH * __ldg(zero_points + 1));
-}
-__device__ __forceinline__ int over_lanes_sum(int x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
-// What rounding needs of the rows of a warp, wherever their products come from.
-struct Rounding {
+// What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is
+// known what `is_plain` says, so that no branch stands between their instructions.
+template <bool PLAIN> struct RoundingOf {
   RowPairs top, total, inverse;
   Units units;
   float factor, masked_inverse;
   bool near, cuts_shares;
-  int v_zero, shares_sum[ROW_TILES][2];
+  int q_zero, k_zero, v_zero, shares_sum[ROW_TILES][2];
   const float* scalars;
   const int* zero_points;
   OfScores by;
@@ -95,6 +47,8 @@ struct Rounding {
   __device__ __forceinline__ void begin_rounding(const float* floats, const int* integers) {
     scalars = floats;
     zero_points = integers;
+    q_zero = read_now(zero_points);
+    k_zero = read_now(zero_points + 1);
     by = read_part<OfScores>(scalars);
     masked_inverse = __frcp_rn(by.masked_step);
     factor = LOG2E;
@@ -102,6 +56,9 @@ struct Rounding {
     else if (!MASKED) factor *= QUANTISED_SCORES ? by.scores_step : by.scale;
     near = false;
     if constexpr (WHOLE) begin_units();
+    begin_rows();
+  }
+  __device__ __forceinline__ void begin_rows() {
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -112,17 +69,31 @@ struct Rounding {
       }
   }
 
+  // Of multiples of up to PLAIN_NEAR exponents lie between -126 and 0.
+  static constexpr float BASE = -66.f, PLAIN_NEAR = 60.f;
   // Powers of up to 2^NEAR and their sums are far from the end of floats.
   __device__ __forceinline__ void begin_units() {
     constexpr float NEAR = 80.f, STEEPEST = 1e30f;
-    if (QUANTISED_MASKED) units.begin(1.f, by.masked_low, by.masked_high);
-    else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high);
-    else units.begin(by.scale, by.scores_low, by.scores_high);
+    if (QUANTISED_MASKED) units.begin(1.f, by.masked_low, by.masked_high, PLAIN);
+    else if (RESCALED_SCORES) units.begin(by.rescale, by.rescaled_low, by.rescaled_high, PLAIN);
+    else units.begin(by.scale, by.scores_low, by.scores_high, PLAIN);
     factor = fminf(factor * units.span, STEEPEST);  // not infinite, which 0 cannot be multiplied by
-    near = factor <= NEAR;
+    near = factor <= (PLAIN && OFFSETS ? PLAIN_NEAR : NEAR);
+    if (units.turned) factor = -factor;
+  }
+  // Of a PLAIN one: powers are over the score of a row's first key, scores need no cut, and shares
+  // that are cut as halves of a word are of 16 bits.
+  __device__ __forceinline__ bool is_plain() {
+    if constexpr (!LEAST_PAIRS) return WHOLE && near && !units.cut;
+    read_shares();
+    return WHOLE && near && !units.cut && of_shares.shares_step * 65000.f > 1.f;
+  }
+  // What a key has for a score that a query does not see.
+  __device__ __forceinline__ float hidden() const {
+    return PLAIN && units.turned ? infinity() : -infinity();
   }
   __device__ __forceinline__ void cut_scores(Scores& z) const {
-    if (!WHOLE || !units.cut) return;
+    if (!WHOLE || PLAIN || !units.cut) return;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -167,20 +138,77 @@ struct Rounding {
   // row of equal scores all shares are this number, rounded as a model rounds it: beside a tie, as
   // 25.499998 for ten keys, another last bit would move all of them by a step.
   __device__ __forceinline__ void measured() {
-    join_lanes(top, total, factor);
-    of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
+    read_shares();
+    if constexpr (PLAIN) {
+      #pragma unroll
+      for (int r = 0; r < ROW_TILES; ++r)
+        #pragma unroll
+        for (int half = 0; half < 2; ++half)
+          inverse.of[r][half] = over_step(over_lanes_sum(total.of[r][half]));
+      return;
+    }
     v_zero = __ldg(zero_points + 2);
-    // A share is at most 1, and seldom more steps than its type has.
-    cuts_shares = !((of_shares.shares_most + 0.5f) * of_shares.shares_step > 1.00001f);
+    join_lanes(top, total, factor);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
       for (int half = 0; half < 2; ++half)
         inverse.of[r][half] = __fdiv_rn(__frcp_rn(total.of[r][half]), of_shares.shares_step);
   }
+  __device__ __forceinline__ void read_shares() {
+    of_shares = read_part<OfShares>(scalars + sizeof(OfScores) / 4);
+    // A share is at most 1, and seldom more steps than its type has.
+    cuts_shares = !((of_shares.shares_most + 0.5f) * of_shares.shares_step > 1.00001f);
+  }
+  // The same quotient of the reciprocal, of sums from 2^-80 to 2^100: rounded twice, as divisions
+  // are that look for the ends of floats first.
+  __device__ __forceinline__ float over_step(float sum) const {
+    const float step = of_shares.shares_step, near_one = approximate_reciprocal(sum);
+    const float one = __fmaf_rn(near_one, -__fmaf_rn(sum, near_one, -1.f), near_one);
+    const float near_step = approximate_reciprocal(step);
+    const float of_step = __fmaf_rn(near_step, __fmaf_rn(-step, near_step, 1.f), near_step);
+    const float quotient = __fmul_rn(of_step, one);
+    return __fmaf_rn(of_step, __fmaf_rn(-step, quotient, one), quotient);
+  }
+  // What is added to multiples of a row's scores, so that exponents take one instruction. Of the
+  // score `first` it makes BASE exactly: its multiple, rounded to 2^-17, is taken from BASE, around
+  // which floats are as far apart, so that its multiple and this are rounded to BASE. All powers of
+  // a row of equal scores are then the same power of two, whose sums are exact.
+  __device__ __forceinline__ float offset_of(float first) const {
+    const float far = factor > 0.f ? 64.f : 127.f;  // floats from 64 to 128 are 2^-17 apart
+    return BASE - __fsub_rn(__fmaf_rn(first, factor, far), far);
+  }
+  // Scores of a tile become powers over the score of the row's first key.
+  __device__ __forceinline__ void raise_plain(Scores& z, bool first) {
+    #pragma unroll
+    for (int t = 0; t < KEY_TILES; ++t) raise_plain(z, t, first && t == 0);
+  }
+  // The same of 8 keys.
+  __device__ __forceinline__ void raise_plain(Scores& z, int t, bool first) {
+    #pragma unroll
+    for (int r = 0; r < ROW_TILES; ++r) {
+      #pragma unroll
+      for (int half = 0; half < 2; ++half)
+        if (first) {
+          top.of[r][half] = first_of(z, r, half);
+          if constexpr (OFFSETS) top.of[r][half] = offset_of(top.of[r][half]);
+        }
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        if (t < SEEN_TILES) {
+          const float own = top.of[r][e / 2];
+          z[r][t][e] = power_of_two(OFFSETS ? __fmaf_rn(z[r][t][e], factor, own)
+                                            : exponent_of(z[r][t][e], own, factor));
+          total.of[r][e / 2] += z[r][t][e];
+        } else {
+          z[r][t][e] = 0.f;
+        }
+      }
+    }
+  }
   // Powers are cut where their shares exceed the most of their type.
   __device__ __forceinline__ void cut_powers(Scores& z) const {
-    if (!cuts_shares) return;
+    if (PLAIN || !cuts_shares) return;
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -203,18 +231,35 @@ struct Rounding {
       for (int e = 0; e < 4; ++e) {
         const float power = z[r][4 * step + i / 2 * 2 + e / 2][i % 2 * 2 + e % 2];
         const float rounded = __fmaf_rn(power, inverse.of[r][i % 2], ROUNDS);
-        bits[e] = __float_as_uint(UNITS ? rounded : fminf(rounded, ROUNDS + of_shares.shares_most));
+        const bool cuts = PLAIN ? !LEAST_PAIRS : !UNITS;  // or halves of a word, or powers
+        bits[e] = __float_as_uint(cuts ? fminf(rounded, ROUNDS + of_shares.shares_most) : rounded);
       }
-      const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
-      shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+      if constexpr (PLAIN && LEAST_PAIRS) {
+        const unsigned most = (unsigned)of_shares.shares_most * 0x10001u;
+        shares[i] = __byte_perm(least_pair(__byte_perm(bits[0], bits[1], 0x5410), most),
+                                least_pair(__byte_perm(bits[2], bits[3], 0x5410), most), 0x6420);
+      } else {
+        const unsigned low = __byte_perm(bits[0], bits[1], 0x0040);
+        shares[i] = __byte_perm(low, __byte_perm(bits[2], bits[3], 0x0040), 0x5410);
+      }
       int& sum = shares_sum[r][i % 2];
-      if (v_zero != 0) sum = add_bytes(shares[i], sum, false);
+      if (PLAIN || v_zero != 0) sum = add_bytes(shares[i], sum, false);
     }
+  }
+  // What y needs, which is on its way while the last products are computed.
+  __device__ __forceinline__ void read_outputs() {
+    const float* from = scalars + (sizeof(OfScores) + sizeof(OfShares)) / 4;
+    out.out_scale = __int_as_float(read_now(from));
+    if constexpr (!OUT_FLOATS) {
+      out.low = __int_as_float(read_now(from + 1));
+      out.high = __int_as_float(read_now(from + 2));
+      out.zero_point = __int_as_float(read_now(from + 3));
+    }
+    v_zero = read_now(zero_points + 2);
   }
   // Four neighbouring columns of y at a time.
   template <class Sums, class Store> __device__ __forceinline__ void finish_rows(
       const Sums& sums, Store store, int lane) {
-    out = read_part<OfOutputs>(scalars + (sizeof(OfScores) + sizeof(OfShares)) / 4);
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -238,4 +283,5 @@ struct Rounding {
   }
 };
 """
-"""Struct Rounding; OUT, SIGNED and `quantise` are those of `NumberNamespace`."""
+)
+"""OUT, SIGNED and `quantise` are those of `NumberNamespace`."""

@@ -3,7 +3,7 @@
 SOFTMAX = r"""
 using Scores = float[ROW_TILES][KEY_TILES][4];
 constexpr float LOG2E = 1.4426950408889634f, LARGE = 1e38f;
-// Whether scores are whole numbers between bounds that `Rounding` holds between 0 and 1.
+// Whether scores are whole numbers between bounds that `Units` holds between 0 and 1.
 constexpr bool WHOLE = UNITS && (MASKED ? QUANTISED_MASKED : QUANTISED_SCORES);
 
 // Two values of each tile of 16 rows: of rows lane / 4, and of rows lane / 4 + 8.
@@ -34,21 +34,27 @@ struct Corner { int row, key; };
 __device__ __forceinline__ Corner place_in(Corner corner, int r, int t, int e, int lane) {
   return {corner.row + r * 16 + e / 2 * 8 + lane / 4, corner.key + t * 8 + lane % 4 * 2 + e % 2};
 }
-// -infinity for keys that a query does not see.
-__device__ __forceinline__ void hide(Scores& z, Corner corner, int lane) {
+// -infinity, or another number, for those of 8 keys that a query does not see.
+__device__ __forceinline__ void hide_eight(
+    Scores& z, int t, Corner corner, int lane, float hidden) {
+  if (TILES == 1 && !CAUSAL && t * 8 + 8 <= KEYS) return;
+  #pragma unroll
+  for (int r = 0; r < ROW_TILES; ++r)
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const Corner at = place_in(corner, r, t, e, lane);
+      const bool seen = at.key < KEYS && (!CAUSAL || at.key <= at.row + KEYS - QUERIES);
+      z[r][t][e] = seen ? z[r][t][e] : hidden;
+    }
+}
+// The same for a tile's keys.
+__device__ __forceinline__ void hide(
+    Scores& z, Corner corner, int lane, float hidden = -infinity()) {
   if constexpr (!CAUSAL && KEYS % TILE_KEYS == 0) return;
   const int last = CAUSAL ? corner.row + KEYS - QUERIES : KEYS - 1;
   if (corner.key + TILE_KEYS - 1 <= last && (!CAUSAL || corner.key + TILE_KEYS <= KEYS)) return;
   #pragma unroll
-  for (int r = 0; r < ROW_TILES; ++r)
-    #pragma unroll
-    for (int t = 0; t < KEY_TILES; ++t)
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const Corner at = place_in(corner, r, t, e, lane);
-        const bool seen = at.key < KEYS && (!CAUSAL || at.key <= at.row + KEYS - QUERIES);
-        z[r][t][e] = seen ? z[r][t][e] : -infinity();
-      }
+  for (int t = 0; t < KEY_TILES; ++t) hide_eight(z, t, corner, lane, hidden);
 }
 // The mask's values for a score and the next one, 0 beyond the array.
 __device__ __forceinline__ float2 masks_at(const float* mask, Corner at) {

@@ -227,7 +227,8 @@ __device__ __forceinline__ void end_store(
   if (own == 0 && units > 0) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
                  :: "l"(run.y + before), "r"(run.from + before), "r"(units) : "memory");
-    wait_for_stores();
+    commit_stores();
+    wait_for_stores<false>();
   }
   const int at = own < 16 ? own : before + units + own - 16;
   if (own < 16 ? at < before : own < 32 && at < run.bytes) {

@@ -15,24 +15,22 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, cooperating
 from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
+    blocks_for,
     call,
     thread_kernel,
 )
-from autoq.templates.cuda.movement.elementwise import WRITE, bounds, float_literal
+from autoq.templates.cuda.movement.elementwise import WRITE, bounds
 from autoq.templates.cuda.movement.load_here import LOAD_HERE
 from autoq.templates.cuda.movement.row_byte_sums import SOURCE as _BYTE_SUMS
-from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula, RowValue
+from autoq.templates.cuda.movement.row_entry import Further, entry
+from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
-
-_WAIT = """  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");"""
-"""See `dependent_launch.py`: constants are on their way before it."""
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void write_rounded(
@@ -99,13 +97,17 @@ template <class J> __device__ __forceinline__ void over_rows(
 """
 
 
-def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFunc:
+def row_kernel(
+    arrays: RowArrays, formula: RowFormula, target: Target, further: Further | None = None
+) -> PrimFunc:
     """The kernel of a formula over arrays of bytes or floats; parameters x0, x1, ..., y.
 
     The output has an element for each of the rows' elements if the last value spans, else one a
-    row; rows have 2 elements at least and LONGEST_ROW at most.
+    row; rows have 2 elements at least and LONGEST_ROW at most. further: what else is made of the
+    output, whose parameters follow.
     """
     spans = formula.values[-1].spans
+    further = further or Further()
     plan = RowPlan.of(arrays, formula.out_dtype if spans else None, target)
     reductions = sum(value.reduces for value in formula.values)
     warps = plan.lanes // 32
@@ -120,7 +122,8 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
         + _SOURCE
         + _sums_of(formula)
         + formula.source
-        + _entry(arrays, formula, early),
+        + further.source
+        + entry(arrays, formula, early, further),
         {**types, "OUT": formula.out_dtype},
         {
             "ROW": arrays.row,
@@ -130,167 +133,30 @@ def row_kernel(arrays: RowArrays, formula: RowFormula, target: Target) -> PrimFu
             "CHUNKS": plan.elements(arrays) // plan.vector,
             "TOGETHER": plan.together,
             "THREADS": plan.threads,
+            "BLOCKS": plan.blocks(arrays),
         },
     )
     parameters = [
         TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
     ]
     size = arrays.rows * (arrays.row if spans else 1)
-    parameters.append(TensorSpec("y", (size,), formula.out_dtype))
+    parameters += [TensorSpec("y", (size,), formula.out_dtype), *further.parameters]
+    joined = reductions * plan.together * warps if warps > 1 else 0
+    words = joined + further.words(plan.threads)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        words = (max(reductions * plan.together * warps, 1),)
-        shared = builder.alloc_buffer(words, "float32", scope="shared").data if warps > 1 else 0
+        shared = builder.alloc_buffer((words,), "float32", scope="shared").data if words else 0
         call(functions.function("compute"), *pointers, shared, block, thread)
 
     start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
     blocks, threads = plan.blocks(arrays), plan.threads
-    return thread_kernel(parameters, blocks, threads, target, body, start=start)
+    together = blocks_for(blocks, target.units) if further.meets else 1
+    kernel = thread_kernel(
+        parameters, blocks, threads, target, body, start=start, together=together
+    )
+    return cooperating(kernel) if further.meets else kernel
 
 
 def _sums_of(formula: RowFormula) -> str:
     """CUDA of sums of bytes, where there are any."""
     return _BYTE_SUMS if any(v.expression in BYTE_SUMS for v in formula.values) else ""
-
-
-def _entry(arrays: RowArrays, formula: RowFormula, early: bool) -> str:
-    """compute(x0, x1, ..., y, shared, block, thread): the rows of one lane.
-
-    early: constants are asked for before it waits for the kernels before this one.
-    """
-    count = len(arrays.operands)
-    parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
-    lines = [
-        "__device__ __forceinline__ void compute(",
-        f"    {parameters}To<OUT> y, float* shared, int block, int thread) {{",
-        "  const int lane = (unsigned)thread % LANES;",
-        "  const int first = block * (GROUPS * TOGETHER) + (unsigned)thread / LANES;",
-        "  int row[TOGETHER];",
-        "  #pragma unroll",
-        "  for (int t = 0; t < TOGETHER; ++t) row[t] = min(first + t * GROUPS, ROWS - 1);",
-    ]
-    for k in sorted(range(count), key=arrays.stays, reverse=True):
-        lines += [_WAIT] if early and k == 0 else []
-        lines += _load(arrays, k)
-    for k in range(count):
-        lines += _number(arrays, k, formula.zero_points[k])
-    names = [_reading(arrays, k) for k in range(count)]
-    slot = 0
-    for number, value in enumerate(formula.values, count):
-        lines += _value(value, number, names, slot)
-        slot += value.reduces
-        names.append(f"v{number}[t][k]" if value.spans else f"v{number}[t]")
-    return "\n".join([*lines, *_store(formula, names[-1]), "}"]) + "\n"
-
-
-def _load(arrays: RowArrays, k: int) -> list[str]:
-    """All vectors of an operand, asked for before anything is computed."""
-    rows = "TOGETHER" if arrays.varies(k) else "1"
-    base = arrays.base(k, "row[t]")
-    load = "load_here" if arrays.stays(k) else "load"
-    if not arrays.spans(k):
-        return [
-            f"  Raw<T{k}, 1> a{k}[{rows}];",
-            "  #pragma unroll",
-            f"  for (int t = 0; t < {rows}; ++t) a{k}[t] = {load}<T{k}, 1>(x{k} + ({base}));",
-        ]
-    return [
-        f"  Raw<T{k}, V> a{k}[{rows}][CHUNKS];",
-        "  #pragma unroll",
-        f"  for (int t = 0; t < {rows}; ++t)",
-        "    #pragma unroll",
-        "    for (int c = 0; c < CHUNKS; ++c)",
-        f"      a{k}[t][c] = {load}<T{k}, V>(x{k} + ({base} + lane * V) + ahead(c, lane));",
-    ]
-
-
-def _number(arrays: RowArrays, k: int, zero_point: float) -> list[str]:
-    """The operand's elements as float32, less its zero point."""
-    rows = "TOGETHER" if arrays.varies(k) else "1"
-    zero = f"zero<T{k}>({float_literal(zero_point)})"
-    if not arrays.spans(k):
-        return [
-            f"  float v{k}[{rows}];",
-            "  #pragma unroll",
-            f"  for (int t = 0; t < {rows}; ++t) v{k}[t] = number<T{k}, 1>(a{k}[t], 0, {zero});",
-        ]
-    return [
-        f"  float v{k}[{rows}][COUNT];",
-        *_over_elements(f"v{k}[t][k] = number<T{k}, V>(a{k}[t][k / V], k % V, {zero});", rows),
-    ]
-
-
-def _reading(arrays: RowArrays, k: int) -> str:
-    """How operand k is read for element k of the lane's row t."""
-    row = "t" if arrays.varies(k) else "0"
-    return f"v{k}[{row}][k]" if arrays.spans(k) else f"v{k}[{row}]"
-
-
-def _value(value: RowValue, number: int, names: Sequence[str], slot: int) -> list[str]:
-    arguments = [names[index] for index in value.arguments]
-    if value.reduces:
-        place = f"shared + {slot} * (TOGETHER * WARPS)"
-        if value.expression in BYTE_SUMS:
-            bytes_of_row, *total = value.arguments
-            given = "".join(f"v{index}, " for index in total)
-            return [
-                f"  float v{number}[TOGETHER];",
-                f"  over_bytes<T{bytes_of_row}>(a{bytes_of_row}, {given}v{number}, {place}, "
-                "lane, thread);",
-            ]
-        # A reduction reads what spans and varies: operands that do not are computed with first.
-        array = arguments[0].removesuffix("[t][k]")
-        return [
-            f"  float v{number}[TOGETHER];",
-            f"  over_rows<{value.expression}>({array}, v{number}, {place}, lane, thread);",
-        ]
-    expression = value.expression.format(*arguments)
-    if value.spans:
-        return [
-            f"  float v{number}[TOGETHER][COUNT];",
-            *_over_elements(f"v{number}[t][k] = {expression};"),
-        ]
-    return [
-        f"  float v{number}[TOGETHER];",
-        "  #pragma unroll",
-        f"  for (int t = 0; t < TOGETHER; ++t) v{number}[t] = {expression};",
-    ]
-
-
-def _over_elements(statement: str, rows: str = "TOGETHER") -> list[str]:
-    return [
-        "  #pragma unroll",
-        f"  for (int t = 0; t < {rows}; ++t)",
-        "    #pragma unroll",
-        f"    for (int k = 0; k < COUNT; ++k) {statement}",
-    ]
-
-
-def _store(formula: RowFormula, name: str) -> list[str]:
-    write = "write_rounded" if formula.rounded else "write"
-    lines = [
-        "  #pragma unroll",
-        "  for (int t = 0; t < TOGETHER; ++t) {",
-        "    if (first + t * GROUPS >= ROWS) continue;",
-    ]
-    if not formula.values[-1].spans:
-        return [
-            *lines,
-            f"    const float result[1] = {{{name}}};",
-            f"    if (lane == 0) {write}<1>(y, row[t], result);",
-            "  }",
-        ]
-    return [
-        *lines,
-        "    #pragma unroll",
-        "    for (int c = 0; c < CHUNKS; ++c) {",
-        "      float result[V];",
-        "      #pragma unroll",
-        "      for (int i = 0; i < V; ++i) {",
-        "        const int k = c * V + i;",
-        f"        result[i] = {name};",
-        "      }",
-        f"      if (inside(c, lane)) {write}<V>(y, row[t] * ROW + column_of(c, lane), result);",
-        "    }",
-        "  }",
-    ]

@@ -23,6 +23,8 @@ _COPY_SMEM_BYTES = 224 << 10
 
 _OTHER_REGISTERS = 30
 _REGISTER_STEP = 8
+_NIBBLE_REGISTERS = 44
+"""Of nibbles beside sums and steps that are read ahead: two chunks' gathered words among them."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class PanelTiling:
         return (self.groups + 1) * GROUP
 
     @property
+    def step(self) -> int:
+        """Vectors of one step."""
+        return STEP
+
+    @property
     def longest(self) -> int:
         """Most vectors of a group: those of shorter vectors are joined."""
         joined = GROUP // self.workload.short.vector
@@ -75,8 +82,8 @@ class PanelTiling:
     def steps(self) -> int:
         """Most steps of all groups: each has one at least, and fills up its last one."""
         blocks = self.workload.short.structure.blocks
-        of_longest = self.groups * max(1, -(-self.longest // STEP))
-        return min(of_longest, self.groups + blocks // STEP)
+        of_longest = self.groups * max(1, -(-self.longest // self.step))
+        return min(of_longest, self.groups + blocks // self.step)
 
     @property
     def packed_steps(self) -> int:
@@ -94,6 +101,11 @@ class PanelTiling:
     @property
     def threads(self) -> int:
         return 32 * self.config.warps
+
+    @property
+    def digit_bits(self) -> int:
+        """Of what a product takes of a value of either side."""
+        return 8
 
     @property
     def left_digits(self) -> int:
@@ -186,3 +198,36 @@ class PanelTiling:
         """Whether 16 bytes of the panel are aligned in b, or of 4 bits 8 bytes."""
         digits = 1 if is_four_bit(self.workload.in_dtype) else self.right_digits
         return self.workload.n * digits % 16 == 0
+
+
+@dataclass(frozen=True)
+class NibbleTiling(PanelTiling):
+    """A panel of nibbles as they lie in b, and values of the sparse side in digits of 4 bits."""
+
+    @property
+    def step(self) -> int:
+        return 2 * STEP
+
+    @property
+    def digit_bits(self) -> int:
+        return 4
+
+    @property
+    def left_digits(self) -> int:
+        """Nibbles of a value."""
+        return element(self.workload.weight_dtype).bits // self.digit_bits
+
+    @property
+    def row_bytes(self) -> int:
+        return self.config.columns // 2
+
+    @property
+    def registers(self) -> int:
+        own = self.config.columns // 8
+        ahead = (1 + 2 * self.left_digits) * self.config.prefetch
+        return 2 * own * self.planes + ahead + _NIBBLE_REGISTERS
+
+    @property
+    def whole(self) -> bool:
+        """Whether 16 bytes of the panel are aligned in b."""
+        return self.workload.n % (2 * 16) == 0

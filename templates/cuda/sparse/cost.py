@@ -14,6 +14,8 @@ _STEP_INSTRUCTIONS, _BYTE_INSTRUCTIONS = 9, 0.375
 """Of a warp and step, and more for each byte of a row of the panel."""
 _UNSTAGED_INSTRUCTIONS = 2.0
 """The latter where rows are gathered from b itself."""
+_NIBBLE_INSTRUCTIONS, _NIBBLE_PRODUCTS = 1.625, 0.125
+"""The latter where a panel has nibbles as they are, by count, and of these a digit's products."""
 _GROUP_INSTRUCTIONS = 100
 _L2_BYTES_A_CLOCK = 28.0
 """That reach a multiprocessor."""
@@ -48,8 +50,10 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     waves = -(-tiling.blocks // (target.units * here))
     steps, groups = tiling.steps / config.parts, tiling.groups / config.parts
     copied = min(1.0, 3 * tiling.copied_rows / workload.k)
-    gathered = steps * 32 * tiling.row_bytes * (1 + _CONFLICTS * (1 - copied))
+    gathered = steps * tiling.step * tiling.row_bytes * (1 + _CONFLICTS * (1 - copied))
     each = _BYTE_INSTRUCTIONS if config.staged else _UNSTAGED_INSTRUCTIONS
+    if tiling.digit_bits == 4:
+        each = _NIBBLE_INSTRUCTIONS + _NIBBLE_PRODUCTS * tiling.left_digits
     issue = steps * (_STEP_INSTRUCTIONS + each * tiling.row_bytes)
     # A round of steps that are read ahead is gone through again where a group ends in it.
     issue *= 1 + config.prefetch * groups / steps / 2

@@ -43,6 +43,8 @@ class Finished(Protocol):
     @property
     def neighbours(self) -> int: ...
     @property
+    def digit_bits(self) -> int: ...
+    @property
     def left_digits(self) -> int: ...
     @property
     def right_digits(self) -> int: ...
@@ -86,7 +88,8 @@ def device_functions(
             "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.finished_columns,
             "NEAR": near, "FLOAT_BIAS": float_bias, "PLANES": tiling.planes, "TERMS": tiling.terms,
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
-            "SIXTY_FOUR": workload.wide, "FLOATS": workload.floating,
+            "DIGIT_BITS": tiling.digit_bits, "SIXTY_FOUR": workload.wide,
+            "FLOATS": workload.floating,
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
             "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, "STREAMED": False,
             **constants,
@@ -96,12 +99,13 @@ def device_functions(
 
 def _products(tiling: Finished) -> str:
     """C++ of the product of each pair of digits."""
-    source = ""
+    source, bits = "", tiling.digit_bits
+    shape = (16, 8, STEP * 8 // bits)
     for i in range(tiling.left_digits):
         for j in range(tiling.right_digits):
-            right = _digit(tiling.workload.in_dtype, j == tiling.right_digits - 1)
-            left = _digit(tiling.workload.weight_dtype, i == tiling.left_digits - 1)
-            atom = MmaSync((16, 8, STEP), right, left, "int32")
+            right = _digit(tiling.workload.in_dtype, bits, j == tiling.right_digits - 1)
+            left = _digit(tiling.workload.weight_dtype, bits, i == tiling.left_digits - 1)
+            atom = MmaSync(shape, right, left, "int32")
             pair = PRODUCT.replace("LEFT_DIGIT", str(i)).replace("RIGHT_DIGIT", str(j))
             source += pair.replace("INSTRUCTION", atom.instruction)
     return source
@@ -114,9 +118,9 @@ def _float_product(workload: Spmm) -> str:
     return pair.replace("INSTRUCTION", atom.instruction)
 
 
-def _digit(dtype: str, highest: bool) -> str:
-    """The dtype of a byte of a value: the highest one alone has a sign."""
-    return "int8" if highest and not dtype.startswith("u") else "uint8"
+def _digit(dtype: str, bits: int, highest: bool) -> str:
+    """The dtype of a byte or nibble of a value: the highest one alone has a sign."""
+    return f"{'' if highest and not dtype.startswith('u') else 'u'}int{bits}"
 
 
 def _entry(tiling: Finished, schedule: Sequence[str]) -> str:

@@ -19,8 +19,13 @@ __device__ __forceinline__ void read_rows(
     const int column = first_column + unit % (TILE / 16) * 16;
     held[i] = make_uint4(0, 0, 0, 0);
     if (column < N) {
-      const B* from = b + (__ldg(places + step * 32 + row) + column);
-      held[i] = __ldg(reinterpret_cast<const uint4*>(from));
+      const int at = __ldg(places + step * 32 + row) + column;
+      if constexpr (NIBBLES) {  // as they are, until they are written
+        const uint2 sixteen = __ldg(reinterpret_cast<const uint2*>(b + at / 2));
+        held[i].x = sixteen.x, held[i].y = sixteen.y;
+      } else {
+        held[i] = __ldg(reinterpret_cast<const uint4*>(b + at));
+      }
     }
   }
 }
@@ -29,7 +34,11 @@ __device__ __forceinline__ void write_rows(
   #pragma unroll
   for (int i = 0; i < EACH; ++i) {
     const int unit = i * THREADS + thread, row = unit / (TILE / 16), at = unit % (TILE / 16) * 4;
-    *reinterpret_cast<uint4*>(shared + row * PITCH + at) = held[i];
+    uint4 bytes = held[i];
+    if constexpr (NIBBLES)
+      bytes = make_uint4(widened(held[i].x & 0xffff), widened(held[i].x >> 16),
+                         widened(held[i].y & 0xffff), widened(held[i].y >> 16));
+    *reinterpret_cast<uint4*>(shared + row * PITCH + at) = bytes;
   }
 }
 

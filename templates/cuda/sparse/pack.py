@@ -29,7 +29,7 @@ def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:
     steps, parts, warps = tiling.packed_steps, tiling.config.parts, tiling.config.warps
     return (
         TensorSpec("values", (steps, tiling.left_digits, 32, 2), "int32"),
-        TensorSpec("places", (steps, STEP), "uint16" if tiling.config.staged else "int32"),
+        TensorSpec("places", (steps, tiling.step), "uint16" if tiling.config.staged else "int32"),
         TensorSpec("starts", (tiling.groups + 2,), "int32"),
         TensorSpec("rows", (tiling.groups + 1,), "int32"),
         TensorSpec("runs", (parts, warps + 1), "int32"),
@@ -49,11 +49,11 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
     """
     workload, config = tiling.workload, tiling.config
     matrix = to_vectors(workload.matrix(constants), GROUP)
-    steps_of = np.maximum(1, -(-matrix.lengths // STEP))
+    steps_of = np.maximum(1, -(-matrix.lengths // tiling.step))
     order, parts_of = dealt(steps_of, config.parts)
     starts = np.concatenate([[0], np.cumsum(steps_of[order])])
     homes = row_places(tiling, matrix)
-    values, columns = in_steps(matrix, homes, order, starts, tiling.packed_steps)
+    values, columns = in_steps(tiling, matrix, homes, order, starts)
     part_starts = starts[
         np.concatenate([[0], np.cumsum(np.bincount(parts_of, minlength=config.parts))])
     ]
@@ -63,7 +63,7 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
     firsts = np.searchsorted(starts, runs[:, :-1], side="right") - 1
     arrays = (
         values,
-        places(tiling, columns),
+        by_lanes(places(tiling, columns)),
         np.append(starts, starts[-1]),
         np.append(order * GROUP, 0),
         runs,
@@ -129,15 +129,19 @@ def _evened(tiling: PanelTiling, rows: np.ndarray) -> np.ndarray:
 
 
 def in_steps(
-    matrix: VectorMatrix, homes: np.ndarray, order: np.ndarray, starts: np.ndarray, steps: int
+    tiling: PanelTiling,
+    matrix: VectorMatrix,
+    homes: np.ndarray,
+    order: np.ndarray,
+    starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values int32 [steps, digits, 32, 2] and rows of the panel [steps, 32] of vectors of 8 rows.
+    """Values int32 [steps, digits, 32, 2] and rows of the panel [steps, step] of vectors of 8 rows.
 
     homes: the row of the panel of each vector. Vectors of a group are arranged so that each eight
     that are read together have rows that differ modulo 8 as long as there are such; padding differs
-    likewise. A lane multiplies rows 2t and 2t + 1 of the first eight of each half, and of the
-    second, for t its number modulo 4.
+    likewise.
     """
+    steps = tiling.packed_steps
     residue, group = homes % BANK_ROWS, matrix.vector_row_of
     by_class = np.lexsort((homes, residue, group))
     keys = group[by_class] * BANK_ROWS + residue[by_class]
@@ -148,24 +152,47 @@ def in_steps(
     first_step = np.empty(len(order), np.int64)
     first_step[order] = starts[:-1]
     within = np.arange(len(arranged)) - matrix.pointers[:-1][group[arranged]]
-    step = first_step[group[arranged]] + within // STEP
-    position = within % STEP
+    step = first_step[group[arranged]] + within // tiling.step
+    position = within % tiling.step
     columns = np.broadcast_to(
-        np.minimum(np.arange(STEP) % BANK_ROWS, matrix.columns - 1), (steps, STEP)
+        np.minimum(np.arange(tiling.step) % BANK_ROWS, matrix.columns - 1), (steps, tiling.step)
     ).copy()
     columns[step, position] = homes[arranged]
-    half, member = position // 16, position % 8 // 2
-    if matrix.values.dtype.kind not in "iu":
-        values = np.zeros((steps, 2, GROUP, 4, 2, 2), np.uint16)
-        second, odd = position % 16 // 8, position % 2
-        values[step, half, :, member, second, odd] = matrix.values[arranged].view(np.uint16)
-        return values.reshape(steps, 2, 32, 4).view(np.int32), columns
-    byte = position % 16 // 8 * 2 + position % 2
-    little_endian = matrix.values[arranged].reshape(len(arranged), GROUP, 1)
-    digits = little_endian.view(np.uint8)
-    values = np.zeros((steps, digits.shape[-1], GROUP, 4, 2, 4), np.uint8)
-    values[step, :, :, member, half, byte] = digits.transpose(0, 2, 1)
-    return values.reshape(steps, -1, 32, 8).view(np.int32), columns
+    return value_words(tiling, step, position, matrix.values[arranged]), columns
+
+
+def value_words(
+    tiling: PanelTiling, step: np.ndarray, position: np.ndarray, vectors: np.ndarray
+) -> np.ndarray:
+    """Values of vectors [vectors, 8] at positions of steps, int32 [steps, digits, 32, 2].
+
+    A lane multiplies rows 2t and 2t + 1 of the first eight of each half, and of the second, for t
+    its number modulo 4. Of nibbles, halves have four eights: a word's bytes have the rows of the
+    first two eights in their lower half, those of the others in the upper one.
+    """
+    steps, half = tiling.packed_steps, position // (tiling.step // 2)
+    member, odd, eight = position % GROUP // 2, position % 2, position % (tiling.step // 2) // GROUP
+    if vectors.dtype.kind not in "iu":
+        floats = np.zeros((steps, 2, GROUP, 4, 2, 2), np.uint16)
+        floats[step, half, :, member, eight, odd] = vectors.view(np.uint16)
+        return floats.reshape(steps, 2, 32, 4).view(np.int32)
+    digits = np.ascontiguousarray(vectors).reshape(len(vectors), GROUP, 1).view(np.uint8)
+    if tiling.digit_bits == 8:
+        values = np.zeros((steps, digits.shape[-1], GROUP, 4, 2, 4), np.uint8)
+        values[step, :, :, member, half, eight * 2 + odd] = digits.transpose(0, 2, 1)
+        return values.reshape(steps, -1, 32, 8).view(np.int32)
+    halves = np.stack([digits & 15, digits >> 4], axis=-1)
+    digits = halves.reshape(*digits.shape[:2], 2 * digits.shape[2])[..., : tiling.left_digits]
+    nibbles = np.zeros((steps, tiling.left_digits, GROUP, 4, 2, 4, 2), np.uint8)
+    byte = eight % 2 * 2 + odd
+    nibbles[step, :, :, member, half, byte, eight // 2] = digits.transpose(0, 2, 1)
+    packed = nibbles[..., 0] | nibbles[..., 1] << 4
+    return packed.reshape(steps, -1, 32, 8).view(np.int32)
+
+
+def by_lanes(places_of: np.ndarray) -> np.ndarray:
+    """Places of steps [steps, step], those of a lane, one of each 32 vectors, as neighbours."""
+    return places_of.reshape(len(places_of), -1, STEP).swapaxes(1, 2).reshape(places_of.shape)
 
 
 def places(tiling: PanelTiling, columns: np.ndarray) -> np.ndarray:

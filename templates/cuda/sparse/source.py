@@ -10,7 +10,7 @@ from __future__ import annotations
 
 HEADING = r"""
 constexpr int OWN = COLUMNS / 8, SUMS = 2 * OWN, ALL_SUMS = PLANES * SUMS;
-constexpr int ROW_BYTES = COLUMNS * RIGHT_DIGITS, LANE_BYTES = OWN * RIGHT_DIGITS;
+constexpr int ROW_BYTES = COLUMNS * RIGHT_DIGITS * DIGIT_BITS / 8, LANE_BYTES = OWN * RIGHT_DIGITS;
 template <bool> struct Sum { using type = int; using pair = int2; };
 template <> struct Sum<true> { using type = long long; using pair = longlong2; };
 using Total = Sum<SIXTY_FOUR>::type;
@@ -96,7 +96,7 @@ __device__ __forceinline__ void finish_group(
         Total total = SIXTY_FOUR ? rows.bias[r] : 0;
         #pragma unroll
         for (int plane = 0; plane < PLANES; ++plane)
-          total += (Total)sums[plane * SUMS + c / 2 * 4 + c % 2 * 2 + r] << (8 * plane);
+          total += (Total)sums[plane * SUMS + c / 2 * 4 + c % 2 * 2 + r] << (DIGIT_BITS * plane);
         acc[j] = total;
         if constexpr (SIXTY_FOUR)
           acc[j] = __float_as_int(__fmul_rn(__ll2float_rn(total), rows.scale[r]));

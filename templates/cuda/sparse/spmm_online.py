@@ -1,4 +1,4 @@
-"""Sparse products of bytes in Magicube's way: rows named by a step are copied, then turned.
+"""Sparse products of integers in Magicube's way: rows named by a step are copied, then turned.
 
 The baseline that `spmm_panel` is held against, with the paper's knobs: how far ahead rows are read,
 and whether rows in shared memory are padded so that reading them has no conflicts.
@@ -23,6 +23,7 @@ from autoq.templates.cuda.sparse.config import STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.functions import device_functions, pack_all, packed_all
 from autoq.templates.cuda.sparse.online_source import ONLINE_SOURCE
 from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
+from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -61,11 +62,12 @@ class OnlineConfig:
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Sparse products of bytes, with values of any kind, whose rows of b are whole vectors."""
+    """Sparse products with b of bytes or nibbles, rows of whole vectors, and any integers."""
     return (
         spmm_panel.matches(workload, target)
         and isinstance(workload, Spmm)
-        and workload.in_dtype in ("int8", "uint8")
+        and element(workload.in_dtype).bits <= 8
+        and not workload.floating
         and workload.n % 16 == 0
     )
 

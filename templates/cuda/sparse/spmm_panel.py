@@ -6,7 +6,7 @@ in shared memory, and its warps gather from there for groups of eight rows of y,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,11 +45,14 @@ _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
 
+Kind = Callable[[Spmm, PanelConfig], PanelTiling]
+"""What a panel has of each row of b: bytes, or nibbles as they are."""
 
-def panel_fits(workload: Spmm, target: Target) -> bool:
+
+def panel_fits(workload: Spmm, target: Target, tiling_of: Kind = PanelTiling) -> bool:
     """Whether shared memory holds the narrowest panel of b."""
-    size = PanelTiling(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1)).right_digits
-    least = PanelTiling(workload, PanelConfig(_LEAST_ROW_BYTES // size, _WARPS[0], 1, 1))
+    size = tiling_of(workload, PanelConfig(_SMALL_COLUMNS, _WARPS[0], 1, 1)).right_digits
+    least = tiling_of(workload, PanelConfig(_SMALL_COLUMNS // size, _WARPS[0], 1, 1))
     return least.smem_bytes <= target.smem_bytes
 
 
@@ -71,6 +74,11 @@ def matches(workload: object, target: Target) -> bool:
 
 def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
     """Blocks that fit a multiprocessor and have rows to compute."""
+    return space_of(workload, target, PanelTiling)
+
+
+def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
+    """The space of a kind of panels."""
     knobs = {
         "columns": _COLUMNS,
         "warps": _WARPS,
@@ -82,7 +90,7 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
     }
 
     def tiling_of(config: PanelConfig) -> PanelTiling:
-        return PanelTiling(workload, config)
+        return kind(workload, config)
 
     def shared_memory_suffices(config: PanelConfig) -> bool:
         """The panel and the sums of every warp fit the target."""
@@ -101,11 +109,16 @@ def space(workload: Spmm, target: Target) -> Space[PanelConfig]:
         return config.columns <= max(_SMALL_COLUMNS, workload.n)
 
     def rows_are_few_banks(config: PanelConfig) -> bool:
-        """A row of the panel has 32 to 128 bytes; without a panel it has 32 columns or more."""
-        least = (
-            _LEAST_ROW_BYTES if config.staged else _SMALL_COLUMNS * tiling_of(config).right_digits
-        )
-        return least <= tiling_of(config).row_bytes <= _MOST_ROW_BYTES
+        """A row of the panel has 32 to 128 bytes; without a panel it has 32 columns or more.
+
+        Of nibbles as they are a row has half as many, and it lies in a panel.
+        """
+        tiling = tiling_of(config)
+        least = _LEAST_ROW_BYTES * tiling.digit_bits // 8
+        if not config.staged:
+            least = _SMALL_COLUMNS * tiling.right_digits
+        anywhere = config.staged or tiling.digit_bits == 8
+        return anywhere and least <= tiling.row_bytes <= _MOST_ROW_BYTES
 
     def nibbles_are_whole(config: PanelConfig) -> bool:
         """Values of b of 4 bits that are gathered from the L2 come four together."""
@@ -145,8 +158,13 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
 
     bias and scale are of the rows of groups; behind the scales lie float biases, where there are.
     """
-    tiling = PanelTiling(workload, config)
     gathers = STAGED_SOURCE if config.staged else UNSTAGED_SOURCE
+    return build_panel(PanelTiling(workload, config), "spmm_panel", gathers, target)
+
+
+def build_panel(tiling: PanelTiling, name: str, gathers: str, target: Target) -> PrimFunc:
+    """The product of a kind of panels, from which `gathers` reads."""
+    workload, config = tiling.workload, tiling.config
     own = {
         "WARPS": config.warps, "THREADS": tiling.threads, "PANELS": tiling.panels,
         "PREFETCH": config.prefetch, "STAGED": config.staged, "WHOLE": tiling.whole,
@@ -154,8 +172,8 @@ def build(workload: Spmm, config: PanelConfig, target: Target) -> PrimFunc:
         "PANEL_BYTES": tiling.panel_bytes, "ROWS_INSIDE": workload.m % GROUP == 0,
         "COLUMNS_INSIDE": workload.n % config.columns == 0, "STREAMED": config.streamed,
     }  # fmt: skip
-    functions = device_functions(tiling, "spmm_panel", gathers + RUNS, own)
-    parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
+    functions = device_functions(tiling, name, gathers + RUNS, own)
+    parameters = [*workload.inputs, *packed_all(tiling), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)

@@ -10,20 +10,21 @@ places by the row's number modulo 8: eight rows that differ so have no conflict.
 
 from __future__ import annotations
 
-STAGED_SOURCE = r"""
-constexpr int CHUNKS = ROW_BYTES / 16;
-struct Step { uint2 values[LEFT_DIGITS]; unsigned short place; };
+PANEL_SOURCE = r"""
+constexpr int CHUNKS = ROW_BYTES / 16, CHUNK_COLUMNS = COLUMNS / CHUNKS;
+constexpr bool WIDENS = NIBBLES && DIGIT_BITS == 8;
 
-// 16 bytes of a row of b from `column` on; 0 behind the last column.
+// A chunk of a row of b from `column` on; 0 behind the last column.
 __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
   if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);
-  if constexpr (NIBBLES) {
+  if constexpr (WIDENS) {
     const uint2* from = reinterpret_cast<const uint2*>(b + (row * N + column) / 2);
     const uint2 two = STREAMED ? __ldcs(from) : __ldg(from);
     return make_uint4(widened(two.x & 0xffff), widened(two.x >> 16),
                       widened(two.y & 0xffff), widened(two.y >> 16));
   } else {
-    const uint4* from = reinterpret_cast<const uint4*>(b + row * N + column);
+    const uint4* from =
+        reinterpret_cast<const uint4*>(b + (row * N + column) / (NIBBLES ? 2 : 1));
     return STREAMED ? __ldcs(from) : __ldg(from);
   }
 }
@@ -34,6 +35,7 @@ __device__ __forceinline__ int second_place(int row) {
 __device__ __forceinline__ void store_columns(unsigned char* panel, int row, int at, uint4 v) {
   unsigned char* row_start = panel + row * ROW_BYTES;
   const unsigned words[4] = {v.x, v.y, v.z, v.w};
+  if constexpr (CHUNKS == 1) *reinterpret_cast<uint4*>(row_start) = v;
   const int moved = row % 8 * CHUNKS / 8;
   unsigned char* to = row_start + at / 2 / CHUNKS * 2;
   #pragma unroll
@@ -45,7 +47,7 @@ __device__ __forceinline__ void store_columns(unsigned char* panel, int row, int
           __byte_perm(words[0], words[1], halves), __byte_perm(words[2], words[3], halves));
     } else if constexpr (CHUNKS == 4) {
       *reinterpret_cast<unsigned*>(place) = __byte_perm(words[c / 2], words[2 + c / 2], halves);
-    } else {
+    } else if constexpr (CHUNKS == 8) {
       *reinterpret_cast<unsigned short*>(place) = (unsigned short)(words[c / 2] >> 16 * (c % 2));
     }
   }
@@ -68,7 +70,7 @@ __device__ __forceinline__ void read_pieces(
     PanelPieces& held, const B* b, int first_column, int thread, int turn) {
   #pragma unroll
   for (int u = 0; u < AT_ONCE; ++u) {
-    const int i = thread + (turn + u) * THREADS, column = i % CHUNKS * 16 / RIGHT_DIGITS;
+    const int i = thread + (turn + u) * THREADS, column = i % CHUNKS * CHUNK_COLUMNS;
     if (is_piece(turn + u, i))
       held.columns[u] = load_columns(b, i / CHUNKS, first_column + column);
   }
@@ -116,7 +118,13 @@ __device__ __forceinline__ void load_panel(
     }
   }
 }
+"""
+"""The panel, and how it is filled."""
 
+STAGED_SOURCE = (
+    PANEL_SOURCE
+    + r"""
+struct Step { uint2 values[LEFT_DIGITS]; unsigned short place; };
 using Place = unsigned short;
 __device__ __forceinline__ const Place* own_places(const void* places, int start, int number) {
   return reinterpret_cast<const Place*>(places) + start * 32 + number;
@@ -179,3 +187,4 @@ __device__ __forceinline__ void multiply_step(
   }
 }
 """
+)

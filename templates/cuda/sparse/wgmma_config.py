@@ -266,6 +266,10 @@ class LongTiling:
         return 1 if self.workload.floating else self.finished_columns // 8
 
     @property
+    def digit_bits(self) -> int:
+        return 8
+
+    @property
     def left_digits(self) -> int:
         """Bytes of an integer of the sparse side: each has its products."""
         return 2 if self.workload.weight_dtype in ("int16", "uint16") else 1

@@ -11,8 +11,10 @@ from autoq.templates.target import Target
 # Of a multiprocessor, a clock.
 _SMEM_BYTES = 128.0
 _L2_BYTES_A_CLOCK = 46.0
-_GATHERED_BYTES_A_CLOCK = 21.7
-"""Of rows of b, whatever copies them."""
+_GATHERED_BYTES_A_CLOCK, _BULK_BYTES_A_CLOCK = 21.7, 29.0
+"""Of rows of b, by pieces of 16 bytes and by bulk copies."""
+_BULK_COPY = 13.5
+"""Clocks of a bulk copy, however few its bytes are."""
 _LEAST_STAGE = 380.0
 """Clocks of a stage however few its rows are."""
 _BULK_CLOCKS = 90.0
@@ -20,8 +22,8 @@ _BULK_CLOCKS = 90.0
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
 _ARRIVAL_CLOCKS = 1750.0
-"""From asking for a stage until it is there, among all others that ask."""
-_UNEVEN = 0.02
+"""From asking for a stage until it begins to come, among all others that ask."""
+_UNEVEN = 0.08
 """Of that time a stage, which a longer ring makes up for."""
 _ROUND_CLOCKS, _MEETING_CLOCKS = 5.0, 260.0
 """Of a stage besides, and for each other block of a cluster that it waits for."""
@@ -47,7 +49,7 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
     waves = max(1.0, tiling.tiles_of_y / (units * here))
     stages = tiling.steps / workload.vector_rows
     copied, multiplied = here * _copy_clocks(tiling), here * _product_clocks(tiling)
-    latency = _ARRIVAL_CLOCKS / max(1, config.stages - 1)
+    latency = (_ARRIVAL_CLOCKS + copied) / max(1, config.stages - 1)
     copied = max(copied, latency) + _UNEVEN * latency
     out = here * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK + _TILE_CLOCKS
     tail = _TAIL_STAGES * (1.0 if config.whole_stages else _SINGLE_TAIL)
@@ -68,6 +70,8 @@ def _copy_clocks(tiling: LongTiling) -> float:
     gathered = config.rows * tiling.row_bytes
     fetched = gathered + tiling.value_bytes / config.cluster
     gathering = max(_LEAST_STAGE, gathered / _GATHERED_BYTES_A_CLOCK)
+    if config.bulk:
+        gathering = max(_BULK_COPY * config.rows, gathered / _BULK_BYTES_A_CLOCK)
     clocks = max(gathering, fetched / _L2_BYTES_A_CLOCK)
     clocks += _BULK_CLOCKS if config.bulk else 0.0
     return clocks + _MEETING_CLOCKS * (config.cluster - 1)

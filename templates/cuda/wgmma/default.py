@@ -82,6 +82,8 @@ def _untried(problem: Problem, space: Space[Any], tried: Mapping[str, Any]) -> A
     """A configuration whose knobs have what all candidates have, but for the tried ones."""
     knobs = space.knobs
     row_bytes, per_stage = _reduction(problem, knobs)
+    # Tiles that are held until all are done are large, and leave no registers for residuals.
+    waits = knobs["residual_early"][0] and not problem.workload.epilogue.by_range
     return space.config_type(
         row_bytes=row_bytes,
         per_stage=per_stage,
@@ -89,7 +91,7 @@ def _untried(problem: Problem, space: Space[Any], tried: Mapping[str, Any]) -> A
         grid=PERSISTENT,
         group=8,
         channels_outer=True,
-        residual_early=knobs["residual_early"][0] and not knobs["residual_ahead"][0],
+        residual_early=waits and not knobs["residual_ahead"][0],
         residual_ahead=knobs["residual_ahead"][0],
         most_channels=knobs["most_channels"][0],
         **tried,

@@ -12,6 +12,7 @@ from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
+from autoq.templates.epilogue.cuda.fragments.range_rows import RangeRows
 from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
 from autoq.templates.epilogue.cuda.fragments.started_rows import shared_residual, start_rows
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
@@ -40,19 +41,22 @@ class EpiloguePlan:
         self.grouped = self.epilogue.scale_group > 0
         self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)
         self.biases = self.classes * self.padded_n * workload.scale_groups
+        if self.epilogue.dynamic:
+            self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.bounded else 0)
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:
         """Two rows of a thread's channels."""
         return FragmentRows(
-            self.epilogue,
+            self.epilogue.values if self.epilogue.by_range else self.epilogue,
             self.channels,
             self.workload.k,
             tail=self.padded_n != self.workload.k,
             row_bias=self.classes > 1,
             bias=not (self.bounded or self.grouped),
             shift_at=self.padded_n * self.workload.scale_groups,
+            columns_at=self.padded_n,
         )
 
     @property
@@ -73,6 +77,16 @@ class EpiloguePlan:
     def requantise(self) -> DeviceFunction:
         """Stores a unit, whatever its operands."""
         return self.row_epilogue.rows()
+
+    @cached_property
+    def values_of_rows(self) -> DeviceFunction:
+        """Leaves the values of a unit in the place of its sums."""
+        return RangeRows(self.row_epilogue).values()
+
+    @cached_property
+    def bytes_of_rows(self) -> DeviceFunction:
+        """Stores such values as bytes."""
+        return RangeRows(self.row_epilogue).bytes()
 
     @cached_property
     def bounded_rows(self) -> DeviceFunction:

@@ -7,6 +7,7 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
@@ -16,6 +17,7 @@ from autoq.templates.cuda.wgmma.pack import pack as pack_conv2d
 from autoq.templates.cuda.wgmma.pack import packed as packed_conv2d
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.range_rules import tiles_meet
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.cuda.wgmma.weighing import weighing_of
 from autoq.templates.operators.conv2d import Conv2d
@@ -35,11 +37,16 @@ _GROUP_MULTIPLE = 32
 
 
 def matches(workload: Workload, target: Target) -> bool:
-    """Gemm with k a multiple of 16, scales by column; Conv2d that is a Gemm over its pixels."""
+    """Gemm with k a multiple of 16, scales by column; Conv2d that is a Gemm over its pixels.
+
+    Of outputs that are quantised by their range no more than all multiprocessors hold at once.
+    """
     if isinstance(workload, Conv2d):
         plain = workload.r == workload.s == 1 and workload.stride == (1, 1)
         return plain and not any(workload.padding) and supported(workload, target)
     if not isinstance(workload, Gemm) or workload.epilogue.scale_group % _GROUP_MULTIPLE:
+        return False
+    if workload.epilogue.by_range and not tiles_meet(workload, target):
         return False
     return supports_sums(workload.as_conv2d(), target)
 
@@ -71,10 +78,14 @@ def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimF
     load = _load(work, config)
     plan = PipelinePlan(work, config, load.layout, load, target)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
-    if not config.stream_k:
-        return kernel
     arrays = (*workload.inputs, *packed(workload, config))
     reads = tuple(spec.name for spec in arrays)
+    if workload.epilogue.by_range:
+        words = range_words(plan.grid)
+        outputs = (*(spec.name for spec in workload.outputs), words.spec.name)
+        return Program((Stage(kernel, reads, outputs),), (words,))
+    if not config.stream_k:
+        return kernel
     names = tuple(space.spec.name for space in plan.workspaces)
     return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), plan.workspaces)
 
@@ -113,4 +124,6 @@ def packed(workload: Gemm | Conv2d, config: WgmmaConfig) -> tuple[TensorSpec, ..
     return packed_conv2d(_as_conv2d(workload), config)
 
 
-TEMPLATE = Template("gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90)
+TEMPLATE = Template(
+    "gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90, dynamic=True
+)

@@ -49,6 +49,9 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     if workload.epilogue.scale_group:
         zero_point = int(constants.get("x_zero_point", 0))
         bias = grouped(group_biases(workload, weight, np.asarray(constants["bias"]), zero_point))
+    if workload.epilogue.dynamic:
+        columns = weight.reshape(len(weight), -1).sum(axis=1, dtype=np.int32)
+        bias = np.concatenate([bias, pad_channels(columns, config.block_n).reshape(1, -1)])
     arrays = [shared_image(tile_rows(packed, order, config.row_bytes)), bias]
     if workload.epilogue.out_dtype == "int32":
         return tuple(arrays)
@@ -78,7 +81,9 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
     specs = product_specs(
         workload.epilogue,
         (channels * layout.total,),
-        (n_tiles, groups, config.block_n) if workload.epilogue.scale_group else (rows, channels),
+        (n_tiles, groups, config.block_n)
+        if workload.epilogue.scale_group
+        else (rows + workload.epilogue.dynamic, channels),
         channels,
         WORDS if short else 0,
         groups,

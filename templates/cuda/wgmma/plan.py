@@ -24,6 +24,7 @@ from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
 from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
+from autoq.templates.epilogue.cuda.fragments.range_rows import RANGE_BYTES, clear_all, meet_all
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Workspace
 from autoq.templates.target import Target
@@ -61,6 +62,10 @@ class PipelinePlan(EpiloguePlan):
         self.weigh_offset = ceil_div(self.memory.smem_bytes, 16) * 16
         weighed = self.weigh_offset + weighing.smem_bytes if weighing else 0
         self.smem_bytes = max(self.memory.smem_bytes, weighed)
+        # So do the least and the largest value of each warp, where outputs get a range.
+        self.range_offset = self.weigh_offset
+        if self.epilogue.by_range:
+            self.smem_bytes = self.range_offset + RANGE_BYTES * config.consumers
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         self.n_tiles = ceil_div(workload.k, config.block_n)
@@ -96,6 +101,8 @@ class PipelinePlan(EpiloguePlan):
         self.started_threads = 32 * self.starting_warps + 128 * config.consumers
 
         self.reallocates = reallocates(workload, config)
+        self.meet_all = meet_all(128 * config.consumers, self.grid)
+        self.clear_all = clear_all(self.grid)
 
         self.send_partial = send_partial(config.slice_words)
         self.store_partial = store_partial(config.slice_words)

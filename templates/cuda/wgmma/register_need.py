@@ -11,6 +11,12 @@ from autoq.templates.operators.conv2d import Conv2d
 # 13.0 spills none of the sampled kernels at this margin).
 _OTHER_REGISTERS = 56
 
+# What numbers of a run and sums of weights take: up to 16 bytes were spilled where they had none.
+_DYNAMIC_REGISTERS = 8
+
+# What values that become bytes take: up to 88 were spilled where they had none.
+_RANGE_REGISTERS = 16
+
 # What the walk of shares takes.
 _SHARE_REGISTERS = 24
 
@@ -22,6 +28,7 @@ def consumer_registers(epilogue: Epilogue, config: PipelineConfig) -> int:
     waiting = config.accumulators * size // 4 if config.residual_early else 8 * size
     sums = 2 if epilogue.scale_group else 1
     used = sums * config.accumulators + waiting + _OTHER_REGISTERS
+    used += _DYNAMIC_REGISTERS * epilogue.dynamic + _RANGE_REGISTERS * epilogue.by_range
     return used + _SHARE_REGISTERS * config.stream_k
 
 

@@ -80,5 +80,6 @@ def packed(workload: SharedGemm, config: WgmmaConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "shared_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=90
-)
+    "shared_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
+    dynamic=True,
+)  # fmt: skip

@@ -20,6 +20,7 @@ from autoq.templates.cuda.wgmma.config import (
 )
 from autoq.templates.cuda.wgmma.cost import features
 from autoq.templates.cuda.wgmma.problem import Problem
+from autoq.templates.cuda.wgmma.range_rules import range_bytes, range_rules
 from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
 from autoq.templates.element import element
@@ -62,6 +63,7 @@ def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
         *_resource_rules(problem),
         *_schedule_rules(problem),
         *split_rules(problem),
+        *range_rules(problem),
     ]
 
 
@@ -118,6 +120,7 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         each = target.unit_smem_bytes // config.blocks_per_unit - target.reserved_smem_bytes
         layout = config.layout(problem.workload)
         needed = config.smem_bytes(layout) + table_bytes(problem.workload.epilogue)
+        needed += range_bytes(problem, config)
         return needed <= min(each, target.smem_bytes)
 
     def lean(config: PipelineConfig) -> bool:

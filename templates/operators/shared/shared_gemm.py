@@ -9,6 +9,7 @@ from autoq.errors import InputError
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.product import OF_RUN
 from autoq.templates.operators.shared.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.workload import Workload
 
@@ -21,7 +22,8 @@ class SharedGemm(SharedProducts, operator="shared_gemm"):
 
     The constants are those of a Gemm with a first axis of so many: `weight` `[products, n, k]`,
     `scalars` `[products, 8]` and so on, but for the one `x_zero_point`. The epilogue has neither a
-    residual nor other inputs. Raises InputError for extents below 1 and other numbers of products.
+    residual nor scales of rows. Raises InputError for extents below 1 and other numbers of
+    products.
     """
 
     products: int
@@ -38,10 +40,14 @@ class SharedGemm(SharedProducts, operator="shared_gemm"):
         if not 2 <= self.products <= MOST_PRODUCTS:
             raise InputError(f"{self.products} products: 2 to {MOST_PRODUCTS}")
         known = self.epilogue.out_dtype in _OUTPUTS
-        if len(self.one.inputs) > 1 or self.in_dtype == "float32" or not known:
+        if not _reads_alike(self.one) or self.in_dtype == "float32" or not known:
             raise InputError(
-                f"{self}: products of integers to bytes or float32, without further inputs"
+                f"{self}: products of integers to bytes or float32, of x and its numbers alone"
             )
+
+    @property
+    def dynamic(self) -> bool:
+        return self.epilogue.dynamic
 
     @property
     def one(self) -> Gemm:
@@ -64,6 +70,11 @@ class SharedGemm(SharedProducts, operator="shared_gemm"):
         return shared(one, self.products)
 
 
+def _reads_alike(one: Gemm) -> bool:
+    """Whether a product reads nothing but x and the numbers by which it was quantised."""
+    return not one.epilogue.by_range and all(spec.name in ("x", *OF_RUN) for spec in one.inputs)
+
+
 def shared(one: Gemm, products: int) -> SharedGemm:
     """So many products of the shape and epilogue of one."""
     return SharedGemm(products, one.m, one.n, one.k, one.in_dtype, one.weight_dtype, one.epilogue)
@@ -75,7 +86,7 @@ def sharing(workloads: Sequence[Workload]) -> SharedGemm | None:
     alike = isinstance(first, Gemm) and all(workload == first for workload in workloads)
     if not alike or not isinstance(first, Gemm) or not 2 <= len(workloads) <= MOST_PRODUCTS:
         return None
-    plain = len(first.inputs) == 1 and first.epilogue.out_dtype in _OUTPUTS
+    plain = _reads_alike(first) and first.epilogue.out_dtype in _OUTPUTS
     if not plain or first.in_dtype == "float32":
         return None
     found = shared(first, len(workloads))

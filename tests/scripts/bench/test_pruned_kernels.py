@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 from cases.pruned_cases import PrunedCase
-from pruned_products.kernels import prepared
+from pruned_products.kernels import Asked, prepared
 from with_nvcc import needs_nvcc
 
+from autoq.devices import Host
 from autoq.pruning.pattern import Pattern
 from autoq.runtime.kernel_json import machine_code
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
 
+HOST = Host(parse_target("cuda:sm_90a"), None)
+
 
 @needs_nvcc
 def test_a_case_is_made_once_and_read_as_it_was_made(tmp_path):
     dense = Gemm(64, 256, 320, epilogue=Epilogue("int8"))
     case = PrunedCase(dense, 0.9, Pattern.make("ew"))
-    target = parse_target("cuda:sm_90a")
-    made, read = (prepared(case, [()], target, tmp_path) for _ in range(2))
-    assert len(list(tmp_path.iterdir())) == 1
+    asked = Asked(((),), HOST, dense=True)
+    made, read = (prepared(case, asked, tmp_path) for _ in range(2))
+    assert len(list(tmp_path.glob("*.npz"))) == 1
+    assert [one.dense for one in read.candidates].count(True) == 1 and read.candidates[-1].dense
     assert made.workload == read.workload and made.workload.sparsity is not None
     (wanted,) = case.dense.reference(*case.arrays())
     np.testing.assert_array_equal(read.expected[0], wanted)
@@ -40,8 +44,8 @@ def test_a_case_is_made_once_and_read_as_it_was_made(tmp_path):
 def test_knobs_are_for_all_templates_or_for_one(tmp_path):
     """A set of knobs names a template, or holds for every one that has them."""
     case = PrunedCase(Gemm(64, 256, 320), 0.75, Pattern.make("tw", 64))
-    knobs = [("stages=3",), ("gemm_tile_picked:", "stages=4"), ("gemm_tile_wise:", "stages=5")]
-    made = prepared(case, knobs, parse_target("cuda:sm_90a"), tmp_path)
+    knobs = (("stages=3",), ("gemm_tile_picked:", "stages=4"), ("gemm_tile_wise:", "stages=5"))
+    made = prepared(case, Asked(knobs, HOST), tmp_path)
     found = {(one.template, one.config["stages"]) for one in made.candidates}
     assert found == {
         ("gemm_tile_picked", 3), ("gemm_tile_wise", 3), ("gemm_tile_picked", 4),

@@ -47,13 +47,13 @@ def float_tails(
     Additions whose ids are in `taken` belong to another product.
     """
     bare = FloatTail((product,))
-    active = _activation(around, product, dtype)
+    active = activation_behind(around, product, dtype)
     found = [bare] if active is None else [active, bare]
-    added = _residual(around, found[0], taken)
+    added = residual_behind(around, found[0], taken)
     return found if added is None else [added, *found]
 
 
-def _residual(around: Neighbourhood, tail: FloatTail, taken: set[int]) -> FloatTail | None:
+def residual_behind(around: Neighbourhood, tail: FloatTail, taken: set[int]) -> FloatTail | None:
     """The tail with the addition behind it of a tensor of its shape."""
     graph = around.graph
     add = around.only_reader(tail.output, "Add")
@@ -67,7 +67,7 @@ def _residual(around: Neighbourhood, tail: FloatTail, taken: set[int]) -> FloatT
     return FloatTail((*tail.members, add), tail.activation, other)
 
 
-def _activation(around: Neighbourhood, product: Operation, dtype: str) -> FloatTail | None:
+def activation_behind(around: Neighbourhood, product: Operation, dtype: str) -> FloatTail | None:
     """The product with the activation that alone reads it, however a model writes that.
 
     Operations of the product and of numbers are one where their function of it is, at all _POINTS.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from autoq.graph.fused import CONV, GEMM
 from autoq.graph.ir import Graph, Operation
+from autoq.graph.passes.layers.dynamic_products import dynamic_product
 from autoq.graph.passes.layers.epilogue_match import Tail, match_tail
 from autoq.graph.passes.layers.integer_operands import (
     IntegerOperands,
@@ -14,25 +17,33 @@ from autoq.graph.passes.layers.integer_operands import (
 )
 from autoq.graph.passes.layers.tail_epilogue import epilogue_of
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
+from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.target import Target
 
 _FUSED = {"Conv": CONV, "Gemm": GEMM}
 
 
-def fuse_products(graph: Graph) -> None:
+def fuse_products(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
     """Replace every Conv and Gemm of constant weights by a fused operation.
 
-    Integers where the input and the weights are dequantised integers of 8 or 4 bits, else float32.
-    The arithmetic is that of `autoq.templates.epilogue`.
+    What is quantised as it comes has its scale and zero point of the run in the product itself
+    where a template takes them there. Integers where the input and the weights are dequantised
+    integers of 8 or 4 bits, else float32. The arithmetic is that of `autoq.templates.epilogue`.
     """
     around = Neighbourhood(graph)
     taken: set[int] = set()
-    groups = []
+    groups: list[tuple[Sequence[Operation], Operation]] = []
     for node in graph.operations:
         if node.op not in _FUSED:
             continue
         operands = integer_operands(graph, node, around)
         if not isinstance(operands, str):
+            dynamic = dynamic_product(around, node, operands, taken, target, templates)
+            if dynamic is not None:
+                taken.update(id(member) for member in dynamic[0])
+                groups.append(dynamic)
+                continue
             tail = match_tail(node, around, True, taken)
             reason = out_of_range(operands, tail)
             fused = None if reason else _integer_operation(graph, node, tail, operands)

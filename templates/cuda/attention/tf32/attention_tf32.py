@@ -15,8 +15,10 @@ from autoq.templates.base import Template
 from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
 from autoq.templates.cuda.attention.tf32.cost import estimate
 from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
-from autoq.templates.cuda.attention.tf32.space import default, space
+from autoq.templates.cuda.attention.tf32.space import blocks_meet, default, space
+from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.operators.attention import Attention
+from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -31,7 +33,10 @@ _MOST = (1 << 31) - (1 << 24)
 
 
 def matches(workload: object, target: Target) -> bool:
-    """float32 from sm_80 on: heads of up to 192 values, whose arrays have 31-bit indices."""
+    """float32 from sm_80 on: heads of up to 192 values, whose arrays have 31-bit indices.
+
+    What is quantised by its range has no more blocks than run at once.
+    """
     return (
         isinstance(workload, Attention)
         and target.kind == "cuda"
@@ -42,14 +47,22 @@ def matches(workload: object, target: Target) -> bool:
             math.prod(array.shape) < _MOST
             for array in (*workload.inputs, *workload.outputs, *workload.constants)
         )
+        and (not workload.quantises or blocks_meet(workload, target))
     )
 
 
-def build(workload: Attention, config: Tf32AttentionConfig, target: Target) -> PrimFunc:
-    """PrimFunc (q, k, v, mask?, scalars, mask?, y); see `build_kernel`."""
+def build(workload: Attention, config: Tf32AttentionConfig, target: Target) -> PrimFunc | Program:
+    """The kernel of q, k, v, mask?, scalars, mask? and y, and what `build_kernel` says."""
     from autoq.templates.cuda.attention.tf32.kernel import build_kernel
 
-    return build_kernel(Tf32AttentionPlan(workload, config, target), packed(workload, config))
+    plan, constants = Tf32AttentionPlan(workload, config, target), packed(workload, config)
+    kernel = build_kernel(plan, constants)
+    if not workload.quantises:
+        return kernel
+    words = range_words(plan.blocks, "words")
+    reads = tuple(spec.name for spec in (*workload.inputs, *constants))
+    writes = tuple(spec.name for spec in (*workload.outputs, words.spec))
+    return Program((Stage(kernel, reads, writes),), (words,))
 
 
 def pack(

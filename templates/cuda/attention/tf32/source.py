@@ -168,8 +168,8 @@ __device__ __forceinline__ void store_rows(
 }
 
 __device__ __forceinline__ void attend(
-    const float* q, const float* k, const float* v, PARAMETERS float* y, float* shared, int block,
-    int thread) {
+    const float* q, const float* k, const float* v, PARAMETERS RESULTS,
+    float* shared, int block, int thread) {
   const int pair = block / ROW_BLOCKS, of_block = block % ROW_BLOCKS * ROWS, lane = thread % 32;
   const int first = of_block + thread / 32 * 16;
   q += matrix_start(pair, QUERIES, Q_PITCH), y += matrix_start(pair, QUERIES, Y_PITCH);
@@ -219,6 +219,8 @@ __device__ __forceinline__ void attend(
         for (int e = 0; e < 4; ++e) sums[t][e] *= rescale.of[0][e / 2];
     weigh(sums, z, stage + TILE_KEYS * KEY_ROW, lane);
   }
-  store_rows(y, sums, total, first, lane);
-}
 """
+"""The kernel's function, whose results are RESULTS, up to how these are stored."""
+
+FLOATS, STORE = "float* y", "  store_rows(y, sums, total, first, lane);\n}\n"
+"""Results as they are."""

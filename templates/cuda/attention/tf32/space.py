@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from autoq.search.space import Space
@@ -41,11 +41,18 @@ def space(workload: Attention, target: Target) -> Space[Tf32AttentionConfig]:
         """All blocks of a multiprocessor have no more threads than it holds."""
         return config.threads * config.blocks_per_sm <= target.unit_threads
 
+    def blocks_run_at_once(config: Tf32AttentionConfig) -> bool:
+        """Blocks that find a range together are no more than run at once."""
+        return not workload.quantises or plan_of(config).blocks <= (
+            config.blocks_per_sm * target.units
+        )
+
     rules: list[Callable[[Tf32AttentionConfig], bool]] = [
         rows_within_queries,
         stages_are_used,
         *resource_rules(plan_of, registers, target),
         threads_suffice,
+        blocks_run_at_once,
     ]
     return Space(Tf32AttentionConfig, _knobs(workload), rules)
 
@@ -53,12 +60,24 @@ def space(workload: Attention, target: Target) -> Space[Tf32AttentionConfig]:
 def default(workload: Attention, target: Target) -> Tf32AttentionConfig:
     """The legal configuration of least estimated time."""
     legal = space(workload, target)
-    candidates = (Tf32AttentionConfig(*values) for values in itertools.product(
-        *dict(_knobs(workload), blocks_per_sm=(1,)).values()))  # fmt: skip
     return min(
-        (config for config in candidates if config in legal),
+        (config for config in _candidates(workload) if config in legal),
         key=lambda config: estimate(workload, config, target),
     )
+
+
+def blocks_meet(workload: Attention, target: Target) -> bool:
+    """Whether all blocks of some configuration run at once, to find a range together."""
+    legal = space(workload, target)
+    return any(config in legal for config in _candidates(workload))
+
+
+def _candidates(workload: Attention) -> Iterator[Tf32AttentionConfig]:
+    """Untuned configurations; registers are left for several blocks only where these must meet."""
+    knobs = dict(_knobs(workload))
+    if not workload.quantises:
+        knobs["blocks_per_sm"] = (1,)
+    return (Tf32AttentionConfig(*values) for values in itertools.product(*knobs.values()))
 
 
 def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:

@@ -8,23 +8,29 @@ constexpr int PARTS = (DEPTH * SIZE + LINE - 1) / LINE, PART_VALUES = LINE / SIZ
 constexpr int DEPTH_STEPS = (DEPTH * SIZE + 31) / 32, PART_STEPS = LINE / 32;
 constexpr int QUERY_PART = 64 * LINE, OWN_BYTES = PARTS * QUERY_PART;
 constexpr int KEY_PART = TILE_KEYS * LINE, TILE_BYTES = PARTS * KEY_PART;
-constexpr int KEYS_AT = CONSUMERS * OWN_BYTES, VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;
+// Rows of y have their own place where the next queries arrive meanwhile.
+constexpr int Y_AT = PERSISTENT ? CONSUMERS * OWN_BYTES : 0;
+constexpr int KEYS_AT = Y_AT + CONSUMERS * OWN_BYTES, VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;
 // Of bytes, values as they are multiplied and sums of keys lie behind them.
 constexpr int TURNED_AT = VALUES_AT + STAGES * TILE_BYTES, TURNED_BYTES = TILE_KEYS * DEPTH;
 constexpr int SUMS_AT = TURNED_AT + STAGES * TURNED_BYTES;
 constexpr int FIRST_TURN = 1, FIRST_OWN = FIRST_TURN + CONSUMERS;  // named barriers of consumers
+constexpr int BOTH = FIRST_OWN + CONSUMERS;
 
 // What a stage has a barrier for: that it is there, and that all who read it have left it.
 enum { KEYS_THERE, KEYS_LEFT, VALUES_THERE, VALUES_LEFT, TURNED_THERE, TURNED_LEFT, SUMS_THERE };
+// Steps that bring keys for the rows of a block.
+constexpr int KEY_STEPS = TWICE && !KEEPS_POWERS ? 2 * TILES : TILES;
 constexpr int HELPERS = GIVES_REGISTERS ? 4 : 1;  // warps that load, and turn bytes
 
 struct Maps { Map q, k, v, y; };
 
 struct Block {
   unsigned smem;
-  int pair, first_row, tiles, consumers;
+  int nth, pair, first_row, tiles, consumers;
 
-  __device__ __forceinline__ Block(const void* shared, int block) {
+  // What is `nth` to be computed in its shared memory.
+  __device__ __forceinline__ Block(const void* shared, int block, int nth) : nth(nth) {
     smem = shared_address(shared);
     // Of causal ones the last rows see most keys, and begin first.
     const int rows = CAUSAL ? ROW_BLOCKS - 1 - block / PAIRS : block % ROW_BLOCKS;
@@ -47,6 +53,9 @@ struct Block {
   __device__ __forceinline__ unsigned own(int consumer) const {
     return smem + consumer * OWN_BYTES;
   }
+  __device__ __forceinline__ unsigned own_y(int consumer) const {
+    return smem + Y_AT + consumer * OWN_BYTES;
+  }
   __device__ __forceinline__ unsigned keys(int stage) const {
     return smem + KEYS_AT + stage * TILE_BYTES;
   }
@@ -60,11 +69,21 @@ struct Block {
     return smem + SUMS_AT + stage * (4 * TILE_KEYS);
   }
   __device__ __forceinline__ unsigned of_queries() const { return smem + BARRIERS_AT; }
+  __device__ __forceinline__ unsigned queries_left() const { return of_queries() + 8; }
   __device__ __forceinline__ unsigned barrier(int what, int stage) const {
-    return of_queries() + 8 * (1 + what * STAGES + stage);
+    return of_queries() + 8 * (2 + what * STAGES + stage);
+  }
+  // Of steps of the rings, which go on where they were when the rows before had ended.
+  __device__ __forceinline__ unsigned key_phase(int step) const {
+    return (step / STAGES + (PERSISTENT ? nth * (KEY_STEPS / STAGES) : 0)) % 2;
+  }
+  __device__ __forceinline__ unsigned value_phase(int tile) const {
+    return (tile / STAGES + (PERSISTENT ? nth * (TILES / STAGES) : 0)) % 2;
   }
   __device__ __forceinline__ void start_barriers() const {
+    const int consumers = PERSISTENT ? CONSUMERS : this->consumers;
     start_barrier(of_queries(), 1);
+    start_barrier(queries_left(), 4 * consumers);
     for (int stage = 0; stage < STAGES; ++stage) {
       start_barrier(barrier(KEYS_THERE, stage), 1);
       start_barrier(barrier(VALUES_THERE, stage), 1);
@@ -77,6 +96,18 @@ struct Block {
       }
     }
     publish_barriers();
+  }
+};
+
+// What a block computes, one after the other.
+struct Blocks {
+  const void* shared;
+  int number;
+  __device__ __forceinline__ int count() const {
+    return PERSISTENT ? (BLOCKS - number + GRID - 1) / GRID : 1;
+  }
+  __device__ __forceinline__ Block nth(int nth) const {
+    return Block(shared, PERSISTENT ? number + nth * GRID : number, nth);
   }
 };
 
@@ -98,6 +129,7 @@ __device__ __forceinline__ unsigned phase_of(int step) { return step / STAGES % 
 
 // By one thread, as the rest of what loads.
 __device__ __forceinline__ void load_queries(const Block& block, const Maps& maps) {
+  if constexpr (PERSISTENT) wait_for(block.queries_left(), block.nth % 2 ^ 1);
   expect_bytes(block.of_queries(), block.consumers * OWN_BYTES);
   for (int consumer = 0; consumer < block.consumers; ++consumer)
     #pragma unroll
@@ -125,21 +157,22 @@ __device__ __forceinline__ void load_step(const Block& block, const Maps& maps, 
   const int tile = steps.tile_of(step);
   if (steps.needs_keys(step)) {
     const int stage = stage_of(step);
-    wait_for(block.barrier(KEYS_LEFT, stage), phase_of(step) ^ 1);
+    wait_for(block.barrier(KEYS_LEFT, stage), block.key_phase(step) ^ 1);
     load_tile(block, maps.k, tile, block.keys(stage), block.barrier(KEYS_THERE, stage));
   }
   if (step >= steps.measuring()) {
     const int stage = stage_of(tile);
-    wait_for(block.barrier(VALUES_LEFT, stage), phase_of(tile) ^ 1);
+    wait_for(block.barrier(VALUES_LEFT, stage), block.value_phase(tile) ^ 1);
     load_tile(block, maps.v, tile, block.values(stage), block.barrier(VALUES_THERE, stage));
   }
 }
 
-// A consumer's rows of y, which take the place of its queries, to memory.
+// A consumer's rows of y, which may take the place of its queries, to memory.
 template <class State> __device__ __forceinline__ void store_own(
     State& state, const Block& block, Map map, int consumer, int warp, int lane) {
-  const unsigned own = block.own(consumer);
-  meet(FIRST_OWN + consumer, 128);  // all products with the queries are done
+  const unsigned own = block.own_y(consumer);
+  if (PERSISTENT && warp == 0 && lane == 0) wait_for_stores<true>();
+  meet(FIRST_OWN + consumer, 128);  // all that was read from there has been
   state.finish([&](const auto& values, int r, int column) {
     const unsigned at = swizzled<LINE>((warp * 16 + r) * LINE + column % PART_VALUES * SIZE);
     asm volatile("st.shared.b32 [%0], %1;"
@@ -153,7 +186,8 @@ template <class State> __device__ __forceinline__ void store_own(
     for (int part = 0; part < PARTS; ++part)
       store_box(map, part * PART_VALUES, block.first_row + consumer * 64, block.pair % HEADS,
                 block.pair / HEADS, own + part * QUERY_PART);
-    wait_for_stores();
+    commit_stores();
+    if constexpr (!PERSISTENT) wait_for_stores<false>();
   }
 }
 // Rows of floats, which go to memory from registers.

@@ -9,18 +9,15 @@ using Sums = unsigned[1][OUT_TILES][4];
 using Products = unsigned[KEY_TILES][4];
 using Shares = unsigned[TILE_KEYS / 32][4];
 
-struct State : Rounding {
+template <bool PLAIN> struct State : RoundingOf<PLAIN> {
+  using Base = RoundingOf<PLAIN>;
+  using Base::top, Base::total, Base::inverse, Base::factor, Base::near, Base::k_zero;
   Sums sums;
-  int q_zero, k_zero, from_row[2];
+  int from_row[2];
 
-  __device__ __forceinline__ void begin(const float* scalars, const int* zero_points) {
-    begin_rounding(scalars, zero_points);
-    q_zero = __ldg(zero_points);
-    k_zero = __ldg(zero_points + 1);
-  }
   // When all keys have been seen: until then no register is needed for what shares weigh.
   __device__ __forceinline__ void settle() {
-    measured();
+    this->measured();
     #pragma unroll
     for (int t = 0; t < OUT_TILES; ++t)
       #pragma unroll
@@ -77,22 +74,33 @@ struct State : Rounding {
       int lane) const {
     #pragma unroll
     for (int t = 0; t < KEY_TILES; ++t) {
-      int taken[2] = {SUMS_FROM, SUMS_FROM};
-      if (q_zero != 0)
-        asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
-                     : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
+      int taken[2];
+      asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(taken[0]), "=r"(taken[1])
+                   : "r"(of_keys + 4 * (t * 8 + lane % 4 * 2)) : "memory");
       #pragma unroll
       for (int e = 0; e < 4; e += 2) {
         float2 added = make_float2(0.f, 0.f);
         if constexpr (MASKED) added = masks_at(mask, place_in(corner, 0, t, e, lane));
-        z[0][t][e] = score((int)products[t][e], taken[0], added.x);
-        z[0][t][e + 1] = score((int)products[t][e + 1], taken[1], added.y);
+        z[0][t][e] = this->score((int)products[t][e], taken[0], added.x);
+        z[0][t][e + 1] = this->score((int)products[t][e + 1], taken[1], added.y);
       }
     }
-    cut_scores(z);
+    this->cut_scores(z);
+  }
+  // Scores become powers, which are added up, over the largest score so far, or over any.
+  __device__ __forceinline__ void raise(Scores& z, bool first) {
+    if constexpr (PLAIN) return this->raise_plain(z, first);
+    RowPairs rescale;
+    raise_online(z, top, total, rescale, factor, near);
+  }
+  // The same without what becomes of them: their sums alone.
+  __device__ __forceinline__ void measure(Scores& z, bool first) {
+    if constexpr (PLAIN) this->raise_plain(z, first);
+    else measure_rows(z, top, total, factor, near);
   }
   // Powers over the row's largest score, whose sum is known.
   __device__ __forceinline__ void raise_measured(Scores& z) {
+    if constexpr (PLAIN) return this->raise_plain(z, false);
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float again = 0.f;
@@ -100,7 +108,7 @@ struct State : Rounding {
     }
   }
   template <class Store> __device__ __forceinline__ void finish(Store store, int lane) {
-    finish_rows(sums, store, lane);
+    this->finish_rows(sums, store, lane);
   }
 };
 

@@ -24,6 +24,8 @@ class WgmmaAttentionConfig:
     gives_registers: whether the warps that load are a warpgroup, which leaves most of its registers
         to consumers; otherwise one warp loads.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
+    persistent: whether a block computes the rows of several of bytes, one after the other, so that
+        the next queries, keys and values arrive meanwhile.
     """
 
     consumers: int
@@ -36,6 +38,7 @@ class WgmmaAttentionConfig:
     cubics: int
     gives_registers: bool
     blocks_per_sm: int
+    persistent: bool = False
 
     @property
     def threads(self) -> int:

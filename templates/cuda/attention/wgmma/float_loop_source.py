@@ -1,8 +1,10 @@
 """CUDA source of a consumer's loop over tiles of keys, of floats."""
 
 FLOAT_LOOP = r"""
-__device__ __forceinline__ void help(const Block& block, const Maps& maps, int helper, int lane) {
+__device__ __forceinline__ void help(
+    const Blocks& blocks, const Maps& maps, int helper, int lane) {
   if (helper != 0 || lane != 0) return;
+  const Block block = blocks.nth(0);
   load_queries(block, maps);
   #pragma unroll 1
   for (int step = 0; step < block.tiles; ++step) load_step(block, maps, step);

@@ -18,7 +18,7 @@ from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.wgmma.block_source import BLOCK
 from autoq.templates.cuda.attention.wgmma.byte_loop_source import BYTE_LOOP
 from autoq.templates.cuda.attention.wgmma.byte_source import BYTES
-from autoq.templates.cuda.attention.wgmma.entry_source import ENTRY
+from autoq.templates.cuda.attention.wgmma.entry_source import BYTE_ROWS, ENTRY, FLOAT_ROWS
 from autoq.templates.cuda.attention.wgmma.float_loop_source import FLOAT_LOOP
 from autoq.templates.cuda.attention.wgmma.float_source import FLOATS
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
@@ -31,7 +31,8 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
-_BYTE_PARTS = ROUNDING + BYTES.replace("struct State", TURN + "struct State", 1) + BYTE_LOOP
+_STATE = "template <bool PLAIN> struct State"
+_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, TURN + _STATE, 1) + BYTE_LOOP
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -97,7 +98,7 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
 
         T.device_entry()
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": config.blocks_per_sm})
-        block = T.cta_id([plan.blocks])
+        block = T.cta_id([plan.grid])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         maps = T.meta_var([T.address_of(one) for one in (q_map, k_map, v_map, y_map)])
@@ -124,7 +125,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
     types = {"mask": "float", "scalars": "float", "zero_points": "int"}
     entry = ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK +", "mask +" if work.mask_axes else "(const float*)nullptr +")
-    entry = entry.replace("BEGIN", "scalars" if work.floating else "scalars, zero_points")
+    entry = entry.replace("ROWS_OF_STATE", FLOAT_ROWS if work.floating else BYTE_ROWS)
     entry = entry.replace("HELP", "" if work.floating else "zero_points,")
     scores, values = _atoms(plan)
     source = PIPELINE + scores.assembly("multiply_keys") + values.assembly("multiply_values")
@@ -151,7 +152,10 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
             "GIVES_REGISTERS": config.gives_registers,
             "PRODUCER_REGISTERS": plan.registers.producer,
             "CONSUMER_REGISTERS": plan.registers.consumer,
-            "UNITS": not work.floating, "AHEAD": config.ahead, "TURNS": config.turns,
+            "PERSISTENT": config.persistent, "SHARES_ROWS": plan.shares_rows,
+            "SHARED_AT": plan.shared_at, "BLOCKS": plan.blocks, "GRID": plan.grid,
+            "UNITS": not work.floating, "OFFSETS": True, "LEAST_PAIRS": True,
+            "AHEAD": config.ahead, "TURNS": config.turns,
             "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
         },
     )  # fmt: skip

@@ -16,6 +16,8 @@ from autoq.templates.target import Target
 STEP_BYTES = 32
 """Bytes of a row that one wgmma multiplies."""
 _LINES = (32, 64, 128)
+_ROW_BYTES = 8
+"""Of a row's sum of powers and what they are over, which consumers exchange."""
 _SUM_BYTES = 4
 """Of the sum of a key."""
 _LEAST_PRODUCER = {True: 24, False: 40}
@@ -53,15 +55,32 @@ class WgmmaAttentionPlan:
             self.full_pairs * self.row_blocks
             + (workload.pairs - self.full_pairs) * self.small_blocks
         )
+        self.grid = (
+            min(self.blocks, target.units * config.blocks_per_sm)
+            if config.persistent
+            else self.blocks
+        )
+        """Blocks that are launched."""
         self.twice = not workload.floating and self.tiles > 1
         """Whether tiles are gone through twice: a row's sum is known before shares are rounded."""
         self.tile_bytes = config.tile_keys * self.line * self.parts
         self.stage_bytes = 2 * self.tile_bytes
         if not workload.floating:
             self.stage_bytes += config.tile_keys * (workload.depth + _SUM_BYTES)
-        self.barriers_at = config.rows * self.line * self.parts + config.stages * self.stage_bytes
+        own_bytes = config.rows * self.line * self.parts * (2 if config.persistent else 1)
+        self.shared_at = own_bytes + config.stages * self.stage_bytes
+        self.barriers_at = self.shared_at
+        if self.shares_rows:
+            self.barriers_at += 2 * 64 * _ROW_BYTES + 128 * 4 * (workload.depth // 2 + 2)
         barriers = _STAGE_BARRIERS[workload.floating]
-        self.smem_bytes = self.barriers_at + (1 + barriers * config.stages) * BARRIER_BYTES
+        self.smem_bytes = self.barriers_at + (2 + barriers * config.stages) * BARRIER_BYTES
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether two consumers share the rows of a small block, with a tile of keys each."""
+        config = self.config
+        small = config.persistent and config.small == 1 and config.consumers == 2
+        return small and config.keeps_powers and self.tiles == 2
 
     def _full_pairs(self) -> int:
         """All, or with small blocks those whose blocks fill multiprocessors round after round."""

@@ -24,7 +24,8 @@ _TILES = (1, 2, 3)
 _PRODUCT_REGISTERS = {True: 26, False: 34}
 """What nvcc 13.0 asks for beside accumulators of a product of scores, of floats and of bytes."""
 _UNTUNED: dict[str, Sequence[Any]] = {
-    "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,)
+    "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,),
+    "persistent": (False,),
 }  # fmt: skip
 """Knobs of which the default is always the same, where it is legal."""
 _MOST_KEYS = 256
@@ -93,6 +94,7 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "cubics": (0, 2, 4) if workload.floating else (0,),
         "gives_registers": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
+        "persistent": (False,) if workload.floating else (False, True),
     }
 
 
@@ -129,8 +131,26 @@ def _rules(
         return not (config.keeps_powers and workload.floating)
 
     def bytes_take_no_turns(config: WgmmaAttentionConfig) -> bool:
-        """Consumers of bytes compute one tile after the other, each by itself."""
-        return workload.floating or not (config.ahead or config.turns)
+        """Consumers of bytes compute by themselves."""
+        return workload.floating or not config.turns
+
+    def bytes_are_there_ahead(config: WgmmaAttentionConfig) -> bool:
+        """Products of bytes are asked for ahead where all keys are there, and powers are kept."""
+        if workload.floating or not config.ahead:
+            return True
+        return config.keeps_powers and config.stages == plan_of(config).tiles
+
+    def rings_go_on(config: WgmmaAttentionConfig) -> bool:
+        """Persistent blocks have several to compute, whose tiles go through all stages evenly.
+
+        What is loaded for the next rows must not stand before keys that the last ones need.
+        """
+        if not config.persistent:
+            return True
+        plan = plan_of(config)
+        once = not plan.twice or config.keeps_powers
+        even = not workload.causal and plan.tiles % config.stages == 0
+        return once and even and plan.grid < plan.blocks
 
     def registers_suffice(config: WgmmaAttentionConfig) -> bool:
         """Scores, shares and sums fit the registers of a consumer."""
@@ -157,6 +177,8 @@ def _rules(
         consumers_take_turns,
         only_bytes_are_kept,
         bytes_take_no_turns,
+        bytes_are_there_ahead,
+        rings_go_on,
         registers_suffice,
         products_compile,
         shared_memory_suffices,

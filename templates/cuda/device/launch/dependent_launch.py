@@ -35,7 +35,18 @@ def start_successor():
 
 def overlapping(function: PrimFunc) -> PrimFunc:
     """The kernel marked for launches that overlap the kernel before."""
-    return function.with_attr("tirx.kernel_launch_params", ["tirx.use_programtic_dependent_launch"])
+    return _marked(function, "tirx.use_programtic_dependent_launch")
+
+
+def cooperating(function: PrimFunc) -> PrimFunc:
+    """The kernel marked as one whose blocks wait for one another, so that all of them run."""
+    return _marked(function, "tirx.use_cooperative_launch")
+
+
+def _marked(function: PrimFunc, mark: str) -> PrimFunc:
+    name = "tirx.kernel_launch_params"
+    known = function.attrs[name] if function.attrs and name in function.attrs else []
+    return function.with_attr(name, [*(str(each) for each in known), mark])
 
 
 def can_overlap(target: Target) -> bool:

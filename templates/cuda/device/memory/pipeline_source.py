@@ -50,10 +50,13 @@ __device__ __forceinline__ void store_box(
 __device__ __forceinline__ void prefetch_map(Map map) {
   asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory");
 }
-// The thread's stores of boxes have arrived.
-__device__ __forceinline__ void wait_for_stores() {
+__device__ __forceinline__ void commit_stores() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+// The thread's stores of boxes have arrived, or have been READ from shared memory.
+template <bool READ> __device__ __forceinline__ void wait_for_stores() {
+  if constexpr (READ) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+  else asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 // What threads wrote to shared memory may be read by TMA and wgmma.
 __device__ __forceinline__ void fence_shared() {

@@ -18,10 +18,13 @@ from autoq.templates.tensor_spec import TensorSpec
 _VECTORS = 128
 """Rows or columns of a block, a lane for each in eight warps that share their parts."""
 _THREADS = 8 * _VECTORS
+_GROUP = 256
+"""Threads that weigh a row or column again."""
 
 # Lanes have neighbouring vectors, warps an eighth of the parts each. Sums are added in one order.
 _SOURCE = r"""
 constexpr int THREADS = 8 * VECTORS;
+static_assert(THREADS / 32 == 32, "a warp adds what warps found");
 __device__ __forceinline__ double sum_of(const Part* parts, int count, size_t step, int eighth) {
   double sum = 0.;
   #pragma unroll 8
@@ -33,16 +36,18 @@ __device__ __forceinline__ int whole_cut(double weighed, double whole, float thr
   const double cut = 2. * (double)threshold * (weighed / whole);
   return cut < 128. ? (int)cut : 128;
 }
-// The block's sum, which all threads get. Others may still read `shared`.
-__device__ __forceinline__ double over_block(double sum, double* shared, int thread) {
+__device__ __forceinline__ double over_lanes(double sum, int lanes) {
   #pragma unroll
-  for (int apart = 16; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-  __syncthreads();
+  for (int apart = lanes / 2; apart > 0; apart /= 2)
+    sum += __shfl_xor_sync(0xffffffffu, sum, apart);
+  return sum;
+}
+// The block's sum, which all threads get.
+__device__ __forceinline__ double over_block(double sum, double* shared, int thread) {
+  sum = over_lanes(sum, 32);
   if (thread % 32 == 0) shared[thread / 32] = sum;
   __syncthreads();
-  sum = 0.;
-  for (int w = 0; w < THREADS / 32; ++w) sum += shared[w];
-  return sum;
+  return over_lanes(shared[thread % (THREADS / 32)], THREADS / 32);
 }
 // What the vectors of one side are divided by: the magnitudes of the other side's, weighed.
 __device__ __forceinline__ double whole_of(
@@ -53,15 +58,15 @@ __device__ __forceinline__ double whole_of(
     whole += (double)__ldg(magnitudes + i) * (double)__ldg(scales + i);
   return over_block(whole, shared, thread);
 }
-// A row's or a column's weighed sum, from the product itself.
+// A thread's part of a row's or a column's weighed sum, from the product itself.
 __device__ __forceinline__ double weighed_again(
-    const int* product, const float* scales, int side, int vector, double* shared, int thread) {
+    const int* product, const float* scales, int side, int vector, int thread) {
   const size_t first = side ? vector : (size_t)vector * N, step = side ? N : 1;
   double sum = 0.;
-  #pragma unroll 8
-  for (int i = thread; i < (side ? M : N); i += THREADS)
+  #pragma unroll 16
+  for (int i = thread; i < (side ? M : N); i += GROUP)
     sum += fabs((double)__ldg(product + first + i * step)) * (double)__ldg(scales + i);
-  return over_block(sum, shared, thread);
+  return sum;
 }
 __device__ __forceinline__ void cut_vectors(
     const Part* row_parts, const Part* column_parts, const float* row_scales,
@@ -77,30 +82,49 @@ __device__ __forceinline__ void cut_vectors(
   shared[thread] = vector < vectors ? sum_of(parts + vector, count, vectors, eighth) : 0.;
   const double whole = whole_of(side ? of_rows : of_columns, side ? row_scales : column_scales,
                                 side ? M : N, shared + THREADS, thread);
-  double weighed = shared[own];
-  #pragma unroll
-  for (int w = 1; w < 8; ++w) weighed += shared[VECTORS * w + own];
+  const bool first = eighth == 0 && vector < vectors;
   const float by = __ldg(threshold);
-  int cut = whole_cut(weighed, whole, by);
+  double weighed = 0.;
+  int cut = 0;
+  if (first) {
+    #pragma unroll
+    for (int w = 0; w < 8; ++w) weighed += shared[VECTORS * w + own];
+    cut = whole_cut(weighed, whole, by);
+  }
   if constexpr (ROUGH) {
-    // Where the error leaves a choice of two integers, all threads weigh the vector again.
+    // Where the error leaves a choice of two integers, groups of threads weigh vectors again.
     const double error = ERROR;
-    const bool unsure = !(weighed < 1e300) || whole_cut(weighed * (1. - error), whole, by) !=
-                                                   whole_cut(weighed * (1. + error), whole, by);
-    unsigned* unsure_of = reinterpret_cast<unsigned*>(shared + THREADS + THREADS / 32);
-    const unsigned found = __ballot_sync(0xffffffffu, unsure && vector < vectors);
-    if (thread < VECTORS && thread % 32 == 0) unsure_of[thread / 32] = found;
+    const bool unsure = first &&
+        (!(weighed < 1e300) || whole_cut(weighed * (1. - error), whole, by) !=
+                                   whole_cut(weighed * (1. + error), whole, by));
+    double* parts = shared + THREADS;  // of each warp; whole is read
+    int* list = reinterpret_cast<int*>(parts + THREADS / 32);
+    int* count = list + VECTORS;
+    int mine = -1, all;
+    if (thread == 0) *count = 0;
     __syncthreads();
+    if (unsure) list[mine = atomicAdd(count, 1)] = vector;
+    __syncthreads();
+    all = *count;
     #pragma unroll 1
-    for (int at = 0; at < VECTORS; ++at) {
-      if (!(unsure_of[at / 32] >> at % 32 & 1u)) continue;
-      const double again = weighed_again(product, side ? row_scales : column_scales, side,
-                                         vector - own + at, shared + THREADS, thread);
-      if (own == at) cut = whole_cut(again, whole, by);
+    for (int start = 0; start < all; start += THREADS / GROUP) {
+      const int item = start + thread / GROUP;
+      double again = 0.;
+      if (item < all)
+        again = weighed_again(product, side ? row_scales : column_scales, side, list[item],
+                              thread % GROUP);
+      again = over_lanes(again, 32);
+      if (thread % 32 == 0) parts[thread / 32] = again;
+      __syncthreads();
+      if (mine >= start && mine < start + THREADS / GROUP) {
+        again = 0.;
+        for (int w = 0; w < GROUP / 32; ++w) again += parts[(mine - start) * (GROUP / 32) + w];
+        cut = whole_cut(again, whole, by);
+      }
+      __syncthreads();
     }
   }
-  if (eighth > 0 || vector >= vectors) return;
-  (side ? column_cuts : row_cuts)[vector] = cut;
+  if (first) (side ? column_cuts : row_cuts)[vector] = cut;
 }
 """
 
@@ -117,12 +141,12 @@ def cut_kernel(
     blocks_a = blocks_for(sides.m, _VECTORS)
     sizes = {"M": sides.m, "N": sides.n, "BLOCKS_A": blocks_a, "VECTORS": _VECTORS,
              "ROW_PARTS": parts.of_rows, "COLUMN_PARTS": parts.of_columns,
-             "ROUGH": parts.rough}  # fmt: skip
+             "ROUGH": parts.rough, "GROUP": _GROUP}  # fmt: skip
     source = _SOURCE.replace("ERROR", ROUGH.hex())
     functions = DeviceNamespace("cut_vectors", source, {"Part": parts.dtype}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        size = (_THREADS + _THREADS // 32 + _VECTORS // 64,)
+        size = (_THREADS + _THREADS // 32 + _VECTORS // 2 + 1,)
         shared = builder.alloc_buffer(size, "float64", scope="shared").data
         call(functions.function("cut_vectors"), *pointers, shared, block, thread)
 

@@ -35,7 +35,8 @@ class ResidualProduct:
     inner: the template of products, whose weights are written just before; config_type: its knobs
     and `ResidualKnobs`; layout_of: where its weights lie; values: of a product's knobs that are its
     own, or have fewer where weights are no constants, the one that is used untuned first;
-    preferred: knobs of a product that are used untuned where they are legal together.
+    preferred: knobs that are used untuned where they are legal together, of those that a workload
+    has.
     weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
     rough: whether there is one whose sums are in single precision.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
@@ -84,7 +85,9 @@ class ResidualProduct:
         first = {name: values[0] for name, values in self.values(product).items()}
         config = self.config_type(**{**knobs, **first, **default_knobs(workload, target)})
         space = self.space(workload, target)
-        tried = (dataclasses.replace(config, **self.preferred(product)), config)
+        preferred = {name: value for name, value in self.preferred(product).items()
+                     if value in space.knobs[name]}  # fmt: skip
+        tried = (dataclasses.replace(config, **preferred), config)
         legal = next((one for one in tried if one in space), None)
         return legal or next(space.enumerate())
 

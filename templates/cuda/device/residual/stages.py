@@ -235,7 +235,7 @@ def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     # A pass over the product ends with its first rows.
     passed = any(stage.writes[0] == plan.weighted_sums.found.arrays[0].name
                  for stage in found.stages)  # fmt: skip
-    correction = plan.correction(target, plan.knobs.bands and not passed)
+    correction = plan.correction(target, not passed)
     of_a = plan.rows("a_residual") if plan.holds_panel(target) else plan.a_turned
     reads += [plan.b_turned, of_a, *plan.sides.lists, WHOLE]
     found.add(correction.kernel([*reads, *work.outputs], target), reads, work.outputs)

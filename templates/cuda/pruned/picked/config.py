@@ -19,7 +19,7 @@ from autoq.templates.cuda.pruned.tile_wise.tiling import (
 )
 
 _PICKING = 24
-_WHOLE = 40
+_WHOLE = 32
 """Registers of a thread beside sums and fragments."""
 
 
@@ -42,6 +42,8 @@ class PickedConfig:
         pick, one stage for all k.
     blocks: blocks that share a multiprocessor.
     columns: surviving columns of a tile over all of k, which may be any; 0 for tiles as they are.
+    teams: of consumers, who have pieces of work in turn, so that one multiplies while another one
+        stores outputs.
     """
 
     rows: int
@@ -57,6 +59,7 @@ class PickedConfig:
     columns: int = 0
     bordered: bool = False
     blocks: int = 1
+    teams: int = 1
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,11 @@ class PickedTiling(InstructionTiling):
     @property
     def consumers(self) -> int:
         """Warpgroups that multiply."""
+        return self.config.teams * self.team
+
+    @property
+    def team(self) -> int:
+        """Warpgroups that multiply the same piece of work."""
         return self.config.sides * self.config.splits
 
     @property
@@ -191,7 +199,8 @@ class PickedTiling(InstructionTiling):
         weights = config.sides * config.stages * (self.picks_at + 16)
         terms = 4 * self.consumers * self.terms_of_tile
         helpers = 16 * config.sides if config.helped else 0
-        return x + weights + self.staged_bytes + terms + helpers
+        turns = 8 * config.teams if config.teams > 1 else 0
+        return x + weights + self.staged_bytes + terms + helpers + turns
 
     @property
     def budget(self) -> RegisterBudget:

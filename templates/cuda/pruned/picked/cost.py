@@ -10,13 +10,18 @@ from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 43.0
 """That reach a multiprocessor in large copies."""
+_LATENCY_CLOCKS = 2400.0
+"""From the L2 while all multiprocessors read: what is under way at once limits what arrives."""
+_PIXELS_LATENCY_CLOCKS = 1500.0
+"""The same of what taps of a filter see, most of which others have just read."""
 _SMEM_BYTES_A_CLOCK = 128.0
 _CONFLICTS = 1.2
 """Times that a read of picked words takes, for words of other lanes in the same bank."""
 _SPARSE_BYTES = 0.25
 """Of a step's places, how many more stay empty where only every other byte's word is filled."""
-_SHARED = 0.9
-"""Of the time of weights that come to all blocks of a cluster."""
+_STEP_CLOCKS = 270.0
+"""Of a step of those who pick, from its words to its product, whatever else goes on."""
+_BORDERED_STEP_CLOCKS = 350.0
 _ITEM_CLOCKS = 1500.0
 _VALUE_CLOCKS = 0.15
 """Of a multiprocessor for each output."""
@@ -29,7 +34,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     view, config = tiling.view, tiling.config
     grid = target.units * config.blocks
     rounds = -(-tiling.items * config.cluster // grid)
-    steps = _steps_of_tile(tiling) * config.sides
+    steps = steps_of_tile(tiling) * config.sides
     instructions = steps * config.splits * tiling.blocks_m
     step_bytes = K_BYTES * tiling.width
     # A product of 64 x width x 32 bytes takes width / 2 clocks.
@@ -38,23 +43,36 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / _SMEM_BYTES_A_CLOCK
     if config.picked:  # eight words of a lane of four warps for an instruction
         moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
-    else:
-        moved += instructions * 64 * K_BYTES / _SMEM_BYTES_A_CLOCK
-    shared = _SHARED if config.cluster > 1 else 1.0
-    fetched = (x_bytes + steps * step_bytes * shared) / _L2_BYTES_A_CLOCK
+    fetched = (x_bytes + steps * step_bytes) / _bytes_a_clock(tiling)
     busy = max(product, moved, fetched)
-    ring = min(config.x_stages / 2, config.stages * config.depth / 4)
+    if config.picked:
+        each = _BORDERED_STEP_CLOCKS if config.bordered else _STEP_CLOCKS
+        busy = max(busy, steps_of_tile(tiling) * each / config.blocks)
     columns = view.n / tiling.groups
     outputs = config.rows * columns * _VALUE_CLOCKS
-    hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
-    item = busy * (1 + 0.4 / ring) + (outputs + _ITEM_CLOCKS) * hidden
-    return (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
+    if config.teams > 1:  # outputs are stored behind another team's products, but for the last ones
+        clocks = rounds * max(busy, (busy + outputs + _ITEM_CLOCKS) / 2) + outputs
+    else:
+        hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
+        clocks = rounds * config.blocks * (busy + (outputs + _ITEM_CLOCKS) * hidden)
+    return (_START_CLOCKS + clocks) / _CLOCK
 
 
-def _steps_of_tile(tiling: PickedTiling) -> float:
+def _bytes_a_clock(tiling: PickedTiling) -> float:
+    """That arrive at a multiprocessor: at most what is under way, each latency again."""
+    config = tiling.config
+    held_x, held = (2.0, 2.0) if config.picked else (1.0, 1.0)
+    x = max(0.5, config.x_stages - held_x) * tiling.x_stage_bytes
+    weights = config.sides * max(0.5, config.stages - held) * tiling.weight_bytes
+    pixels = tiling.operand.images is not None and not config.bordered
+    latency = _PIXELS_LATENCY_CLOCKS if pixels else _LATENCY_CLOCKS
+    return min(_L2_BYTES_A_CLOCK, config.blocks * (x + weights) / latency)
+
+
+def steps_of_tile(tiling: PickedTiling) -> float:
     """Reductions of one instruction that a tile has in the mean."""
     view, config = tiling.view, tiling.config
-    every = tiling.k_stages * tiling.steps_of_stage
+    every = tiling.k_stages * tiling.picked_bytes / K_BYTES
     if not config.picked:
         return every
     kept = min(1.0, view.sparsity.structure.blocks / max(1, view.tiles) / view.k)

@@ -34,7 +34,7 @@ _DEPTHS = (2, 4)
 _STAGES = (2, 3, 4, 6)
 _JOINED = (1, 2)
 _CLUSTERS = (1, 2)
-_COLUMNS = (0, 112, 128, 192, 224, 256)
+_COLUMNS = (0, 112, 128, 192, 208, 224, 256)
 _WIDEST = 256
 _MOST_CONSUMERS = 4
 
@@ -79,6 +79,7 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         "columns": _COLUMNS,
         "bordered": (False, True),
         "blocks": (1, 2),
+        "teams": (1, 2),
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:
@@ -87,7 +88,7 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
     def consumers_share_rows(config: PickedConfig) -> bool:
         """Each consumer has 64 rows, or a multiple of them, and there are at most four."""
         shared = config.rows % (64 * config.splits) == 0
-        return shared and config.sides * config.splits <= _MOST_CONSUMERS
+        return shared and tiling_of(config).consumers <= _MOST_CONSUMERS
 
     def rows_are_there(config: PickedConfig) -> bool:
         """No tile is twice as high as y, unless it is the lowest."""
@@ -125,6 +126,10 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         """Helpers store words of outputs."""
         return not config.helped or tiling_of(config).in_words
 
+    def teams_store(config: PickedConfig) -> bool:
+        """One team stores while another one multiplies, without helpers or blocks beside it."""
+        return config.teams == 1 or not (config.helped or config.blocks > 1)
+
     def columns_are_free(config: PickedConfig) -> bool:
         """Tiles have another width only where they multiply all of k."""
         return config.columns == 0 or (config.joined == 1 and not config.picked)
@@ -145,6 +150,7 @@ def space(workload: Picked, target: Target) -> Space[PickedConfig]:
         tiles_of_x_turn,
         columns_are_free,
         helpers_have_words,
+        teams_store,
         rings_turn,
         consumers_share_rows,
         rows_are_there,

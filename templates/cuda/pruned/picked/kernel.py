@@ -74,6 +74,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
             "PAIRED": tiling.paired,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
             "SPLITS": config.splits, "CONSUMERS": tiling.consumers, "BLOCKS_M": tiling.blocks_m,
+            "TEAM": tiling.team,
             "DEPTH": config.depth, "X_STAGES": config.x_stages, "STAGES": config.stages,
             "W_BYTES": tiling.weight_bytes, "PICKS_AT": tiling.picks_at,
             "K_STAGES": tiling.k_stages, "OUTPUT_BYTES": tiling.staged_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LOAD = r"""
-constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = PICKS_AT;
+constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = PICKS_AT, TEAMS = CONSUMERS / TEAM;
 // Where the ring of x is.
 struct XPlace {
   int stage = 0, phase = 0;
@@ -11,6 +11,12 @@ struct XPlace {
     if (++stage == X_STAGES) stage = 0, phase ^= 1;
   }
 };
+
+// The place so many stages further on, in a ring of COUNT.
+template <int COUNT, class Place> __device__ __forceinline__ void skip(Place& place, int stages) {
+  const int at = place.stage + stages;
+  place.stage = at % COUNT, place.phase ^= at / COUNT & 1;
+}
 
 // The piece of work that a block's cluster has in a turn, -1 for none: long tiles come first, and
 // every other turn goes backwards, so that clusters end together.

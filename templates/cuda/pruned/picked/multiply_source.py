@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 MULTIPLY = r"""
-// The rings of a consumer: x for all, and the weights of its side.
-struct Rings { Ring x, weights; };
+// The rings of a consumer: x for all, and the weights of its side. Barriers say when it is the turn
+// of its team, and of the next one: a ring's barriers tell no more than one round from the next.
+struct Rings { Ring x, weights; unsigned turn, next_turn; };
+__device__ __forceinline__ void hand_over(const Rings& rings, int lane) {
+  if constexpr (TEAMS > 1)
+    if (lane == 0) barrier_arrive(rings.next_turn);
+}
 
 // A warp has read a stage in front of a place, whose weights came from all blocks of the cluster.
 __device__ __forceinline__ void leave_weights(
@@ -71,7 +76,7 @@ __device__ __forceinline__ void skip_item(Outputs& to, int lane) {
 __device__ __forceinline__ void multiply_tiles(
     const Rings& rings, Outputs& outputs, int* terms, const unsigned char* values,
     const int4* tiles, const Constants& from, int block, int consumer, int thread) {
-  const int lane = thread % 32, side = consumer / SPLITS;
+  const int lane = thread % 32, side = consumer % TEAM / SPLITS, team = consumer / TEAM;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
   if constexpr (!HELPED) begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
   Place place;
@@ -82,12 +87,22 @@ __device__ __forceinline__ void multiply_tiles(
     return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS * SIDES + side);
   };
   int4 tile = tile_of(0), next;
+  int phase = team == 0;  // whose first turn is at once
   for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn, tile = next) {
     const int item = item_of(turn, block);
     if (item < 0) break;
     next = tile_of(turn + 1);
+    if constexpr (TEAMS > 1) {
+      if (turn % TEAMS != team) {
+        skip<X_STAGES>(window.place, K_STAGES), skip<STAGES>(place, tile.y);
+        continue;
+      }
+      barrier_wait(rings.turn, phase);
+      phase ^= 1;
+    }
     if (tile.y == 0) {  // no tile at this side
       window.end(rings.x, lane);
+      hand_over(rings, lane);
       if constexpr (HELPED) skip_item(outputs, lane);
       continue;
     }
@@ -110,6 +125,7 @@ __device__ __forceinline__ void multiply_picked(
   constexpr int BARRIERS_AT = TERMS_AT + CONSUMERS * TERMS * 4;
   constexpr int W_BARRIERS_AT = BARRIERS_AT + 16 * X_STAGES;
   constexpr int OUTPUTS_AT = W_BARRIERS_AT + SIDES * 16 * STAGES;
+  constexpr int TURNS_AT = OUTPUTS_AT + HELPED * SIDES * 16;
   const Ring x = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * X_STAGES};
   const auto weights_of = [&](int side) {
     const unsigned full = base + W_BARRIERS_AT + side * (16 * STAGES);
@@ -124,8 +140,10 @@ __device__ __forceinline__ void multiply_picked(
   if (thread == 0) {
     for (int s = 0; s < X_STAGES; ++s) {
       barrier_init(x.full + 8 * s, 1);
-      barrier_init(x.empty + 8 * s, CONSUMERS * 4);
+      barrier_init(x.empty + 8 * s, TEAM * 4);
     }
+    if constexpr (TEAMS > 1)
+      for (int team = 0; team < TEAMS; ++team) barrier_init(base + TURNS_AT + 8 * team, TEAM * 4);
     for (int side = 0; side < SIDES; ++side) {
       for (int s = 0; s < STAGES; ++s) {
         barrier_init(weights_of(side).full + 8 * s, 1);
@@ -159,8 +177,10 @@ __device__ __forceinline__ void multiply_picked(
     help_sides(outputs, tiles, block, thread % 128);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
-    const Rings rings = {x, weights_of(group / SPLITS)};
-    Outputs outputs = outputs_of(group / SPLITS);
+    const int side = group % TEAM / SPLITS, team = group / TEAM;
+    const Rings rings = {x, weights_of(side), base + TURNS_AT + 8 * team,
+                         base + TURNS_AT + 8 * ((team + 1) % TEAMS)};
+    Outputs outputs = outputs_of(side);
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
     multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
   }

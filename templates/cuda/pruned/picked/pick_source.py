@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PICK = r"""
+TWO_WORDS = r"""
 __device__ __forceinline__ unsigned word_at(unsigned at) {
   unsigned word;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
@@ -32,7 +32,12 @@ struct Words {
     return __byte_perm(first[i], second[i], selector);
   }
 };
-PLACES
+"""
+"""Words, behind whose rows the next ones of a lane come after BLOCK_BYTES."""
+
+PICK = (
+    TWO_WORDS
+    + r"""PLACES
 // A consumer over the stages of a tile. Words of x are read one step ahead, and a stage begins
 // while the last step of the one before is still to be multiplied.
 struct Picker {
@@ -130,6 +135,7 @@ __device__ __forceinline__ void multiply_tile(
   own.multiply(sums, DEPTH - 1, own.descriptor, 1);
   place.next();
   window.end(rings.x, lane);
+  hand_over(rings, lane);
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
@@ -137,6 +143,7 @@ __device__ __forceinline__ void multiply_tile(
   leave_weights(rings.weights, place, 1, lane);
 }
 """
+)
 """Registers of the left factor are put together of words that `picks.Picks` names.
 
 PLACES stands for `NEAR` or `BORDERED`, and BLOCK_BYTES for the way to the next 64 rows."""

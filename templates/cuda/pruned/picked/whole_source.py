@@ -32,6 +32,7 @@ __device__ __forceinline__ void multiply_tile(
     if (s > 0) leave_weights(rings.weights, place, 1, lane);
     place.next();
   }
+  hand_over(rings, lane);
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   window.end(rings.x, lane);
   #pragma unroll

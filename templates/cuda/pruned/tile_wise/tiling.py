@@ -12,7 +12,7 @@ from autoq.templates.target import Target
 WARPGROUP = 128
 M = 64
 """Rows of an instruction."""
-HELPING = 80
+HELPING = 72
 """Registers of a helper."""
 BESIDE_SUMS = 28
 """Registers at launch that ptxas asks for beside those of an instruction's sums."""

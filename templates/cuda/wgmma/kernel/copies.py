@@ -7,8 +7,11 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.functions import device_function
+from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.element import element
+from autoq.templates.epilogue.cuda.parameters.arrays import RangeArrays
 
 
 def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
@@ -30,6 +33,58 @@ def output_of_copy(copy: Any, outputs: Sequence[Any]) -> Any:
     return behind if size == 1 else T.truncdiv(behind, T.int64(size))
 
 
+def optional(handle: Any, shape: Sequence[int], dtype: str | None, otherwise: Any) -> Any:
+    """The buffer of a parameter, or another one where a kernel has no such parameter."""
+    return otherwise if handle is None else T.match_buffer(handle, shape, dtype, align=16)
+
+
+def matched_spaces(plan: PipelinePlan, handles: Sequence[Any]) -> list[Any]:
+    """Buffers of the plan's workspaces, none where it has none."""
+    spaces = [space.spec for space in plan.workspaces]
+    return [
+        T.match_buffer(handle, spec.shape, spec.dtype, align=16)
+        for handle, spec in zip(handles, spaces, strict=False)
+    ]
+
+
+def matched_range(plan: PipelinePlan, handles: Sequence[Any]) -> RangeArrays | None:
+    """What is written besides outputs that are quantised by their range; None where they are not.
+
+    handles: of their scale and zero point, and of the words of the grid.
+    """
+    *numbers, words = handles
+    if words is None:
+        return None
+    shape = range_words(plan.grid).spec.shape
+    return RangeArrays(*matched_numbers(numbers), T.match_buffer(words, shape, "uint64", align=16))
+
+
+def matched_numbers(handles: Sequence[Any]) -> list[Any]:
+    """Buffers of the numbers of a run, none where the epilogue has none."""
+    there = [handle for handle in handles if handle is not None]
+    return [T.match_buffer(handle, (1,), "float32", align=4) for handle in there]
+
+
+READ_NUMBERS = device_function("read_numbers", r"""
+__device__ __forceinline__ void read_numbers_@(float* registers, const float* first,
+                                               const float* second) {
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(registers[0]) : "l"(first) : "memory");
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(registers[1]) : "l"(second) : "memory");
+}
+""")  # fmt: skip
+"""read(registers, first, second): two numbers. ptxas moves other loads of what a kernel only reads
+in front of its wait for the kernel that writes it."""
+
+
+@T.inline
+def read_numbers(registers, numbers):
+    """Keep the two numbers of a run."""
+    T.cuda.func_call(
+        READ_NUMBERS.name, registers.ptr_to([0]), numbers[0].ptr_to([0]), numbers[1].ptr_to([0]),
+        source_code=READ_NUMBERS.source,
+    )  # fmt: skip
+
+
 def absent(plan: PipelinePlan) -> tuple[str, ...]:
     """The parameters of `build_pipeline` that a kernel has not."""
     epilogue = plan.epilogue
@@ -38,6 +93,11 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "scale_ptr": epilogue.out_dtype != "int32",
         "scalars_ptr": epilogue.out_dtype != "int32",
         "row_scale_ptr": epilogue.row_scale,
+        "x_scale_ptr": epilogue.dynamic,
+        "x_zero_point_ptr": epilogue.dynamic,
+        "y_scale_ptr": epilogue.by_range,
+        "y_zero_point_ptr": epilogue.by_range,
+        "ranges_ptr": epilogue.by_range,
         "table_ptr": plan.bounded,
         "arrived_ptr": bool(plan.workspaces),
         "parts_ptr": bool(plan.workspaces),

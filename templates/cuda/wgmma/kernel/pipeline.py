@@ -8,6 +8,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.device.launch.dependent_launch import (
+    cooperating,
     overlapping,
     start_successor,
     wait_for_predecessors,
@@ -22,7 +23,16 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.wgmma.kernel.copies import absent, output_of_copy, own
+from autoq.templates.cuda.wgmma.kernel.copies import (
+    absent,
+    matched_numbers,
+    matched_range,
+    matched_spaces,
+    optional,
+    output_of_copy,
+    own,
+    read_numbers,
+)
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
@@ -35,6 +45,7 @@ from autoq.templates.cuda.wgmma.kernel.start import Sources, Starter, start_bloc
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.weighing import matched, weigh_tile
+from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
@@ -52,14 +63,14 @@ def build_pipeline(
 ) -> PrimFunc:
     """The kernel of a workload.
 
-    Parameters: x (x_shape), the residual (y_shape) and row scales where there are, weights int8
-    [padded k * layout.total], bias int32 [border classes, padded k], then unless the output is
-    int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape). Where the
-    epilogue is boundable, limits [8] follow the scalars, and tables int32 [n tiles, table words]
-    the scalars.
-    A table of outputs lies behind the first eight scalars (`packed_scalars`). With `stream_k` the
-    plan's workspaces come before y. Where the product is weighed, scales of rows and columns come
-    before these, and what `Weighing.parts` says behind y.
+    Parameters: x (x_shape), the residual (y_shape), row scales and the numbers of a run where there
+    are, weights int8 [padded k * layout.total], bias int32 [border classes, padded k], then unless
+    the output is int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape).
+    Where the epilogue is boundable, limits [8] follow the scalars, or a table of outputs does
+    (`packed_scalars`), and tables int32 [n tiles, table words]. With `stream_k` the plan's
+    workspaces come before y. Where the product is weighed, scales of rows and columns come before
+    these, and what `Weighing.parts` says behind y, as the scale, the zero point and `range_words`
+    of outputs that are quantised by their range.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
@@ -68,16 +79,18 @@ def build_pipeline(
     epilogue, copies = workload.epilogue, plan.copies
     registers = config.registers
     x_arguments = load.map_arguments()
-    spaces = plan.workspaces
 
     @T.jit
     def main(
         x_ptr: T.handle, residual_ptr: T.Optional(T.handle), row_scale_ptr: T.Optional(T.handle),
+        x_scale_ptr: T.Optional(T.handle), x_zero_point_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
+        y_scale_ptr: T.Optional(T.handle), y_zero_point_ptr: T.Optional(T.handle),
+        ranges_ptr: T.Optional(T.handle),
         m_parts_ptr: T.Optional(T.handle), n_parts_ptr: T.Optional(T.handle),
     ):  # fmt: skip
         x = T.match_buffer(x_ptr, x_shape, workload.in_dtype, align=16)
@@ -85,36 +98,17 @@ def build_pipeline(
         weights = T.match_buffer(weight_ptr, words_of_weights, plan.atom.b, align=16)
         biases = T.match_buffer(bias_ptr, (copies * plan.biases,), "int32", align=16)
         y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
-        if scale_ptr is not None:
-            scales = T.match_buffer(scale_ptr, (copies * plan.scales,), "float32", align=16)
-            numbers = T.match_buffer(scalars_ptr, (copies * plan.scalars,), "float32", align=16)
-        else:
-            scales = T.meta_var(biases)
-            numbers = T.meta_var(biases)
-        if row_scale_ptr is not None:
-            row_scale = T.match_buffer(row_scale_ptr, y_shape[:1], "float32", align=16)
-        else:
-            row_scale = T.meta_var(biases)
-        if residual_ptr is not None:
-            residual_nhwc = T.match_buffer(residual_ptr, y_shape, epilogue.residual_dtype, align=16)
-        else:
-            residual_nhwc = T.meta_var(y_nhwc)
-        if table_ptr is not None:
-            words_of_tables = T.meta_var((copies * plan.n_tiles * plan.memory.table_words,))
-            tables = T.match_buffer(table_ptr, words_of_tables, "int32", align=16)
-        else:
-            tables = T.meta_var(biases)
-        if second_ptr is not None:
-            second = T.match_buffer(second_ptr, y_shape, epilogue.out_dtype, align=16)
-        else:
-            second = T.meta_var(y_nhwc)
-        if third_ptr is not None:
-            third = T.match_buffer(third_ptr, y_shape, epilogue.out_dtype, align=16)
-        else:
-            third = T.meta_var(y_nhwc)
-        if arrived_ptr is not None:
-            arrived = T.match_buffer(arrived_ptr, spaces[0].spec.shape, "int32", align=16)
-            parts = T.match_buffer(parts_ptr, spaces[1].spec.shape, "uint32", align=16)
+        scales = T.meta_var(optional(scale_ptr, (copies * plan.scales,), "float32", biases))
+        numbers = T.meta_var(optional(scalars_ptr, (copies * plan.scalars,), "float32", biases))
+        row_scale = T.meta_var(optional(row_scale_ptr, y_shape[:1], "float32", biases))
+        numbers_of_run = T.meta_var(matched_numbers((x_scale_ptr, x_zero_point_ptr)))
+        residual_nhwc = T.meta_var(optional(residual_ptr, y_shape, epilogue.residual_dtype, y_nhwc))
+        words_of_tables = T.meta_var((copies * plan.n_tiles * plan.memory.table_words,))
+        tables = T.meta_var(optional(table_ptr, words_of_tables, "int32", biases))
+        second = T.meta_var(optional(second_ptr, y_shape, epilogue.out_dtype, y_nhwc))
+        third = T.meta_var(optional(third_ptr, y_shape, epilogue.out_dtype, y_nhwc))
+        of_range = T.meta_var(matched_range(plan, (y_scale_ptr, y_zero_point_ptr, ranges_ptr)))
+        of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
         residual = T.decl_buffer(
@@ -126,13 +120,9 @@ def build_pipeline(
         if plan.residual_ahead:
             residual_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.call_packed(
-                ENCODE_TILED,
-                residual_map,
-                epilogue.residual_dtype,
-                2,
-                residual.data,
+                ENCODE_TILED, residual_map, epilogue.residual_dtype, 2, residual.data,
                 *plan.residual_map(),
-            )
+            )  # fmt: skip
         else:
             residual_map = T.meta_var(x_map)
 
@@ -229,15 +219,16 @@ def build_pipeline(
             cursor = T.meta_var(RingCursor(ring, tail, previous))
             thread = T.meta_var(ConsumerThread(consumer, warp, lane))
             operands = T.meta_var(Operands(first_a, first_b))
-            arrays = T.meta_var(EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale))
+            of_run = T.alloc_local((2 if epilogue.dynamic else 1,), "float32")
+            arrays = T.meta_var(
+                EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale, of_run)
+            )
             turn: T.int32 = 0
             walk = T.meta_var(walk_of(plan, consumer if plan.ping_pong else 0, plan.teams))
             walk.start(cta)
             if config.stream_k:
                 row = T.meta_var(0 if plan.ping_pong else consumer)
-                parts_of_tiles = T.meta_var(
-                    PartSums(plan.parts, (arrived, parts), cta, rank, row, thread)
-                )
+                parts_of_tiles = T.meta_var(PartSums(plan.parts, of_parts, cta, rank, row, thread))
                 pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
@@ -249,6 +240,8 @@ def build_pipeline(
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
+            if epilogue.dynamic:
+                read_numbers(of_run, numbers_of_run)
             if config.grid.cluster > 1:
                 wait_for_cluster()
             while walk.more:
@@ -281,6 +274,9 @@ def build_pipeline(
                     parts_of_tiles.settle(accumulator, walk)
                     if walk.ends_tile:
                         store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
+                elif epilogue.by_range:
+                    found = T.alloc_local((3,), "float32")
+                    quantise_tile(plan, accumulator, arrays, smem, share, of_range, block, found)
                 else:
                     store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
                 if plan.weighing is not None:
@@ -297,4 +293,5 @@ def build_pipeline(
                     else:
                         tail.skip((plan.teams - 1) * layout.stages)
 
-    return overlapping(main.specialize(**dict.fromkeys(absent(plan))))
+    kernel = main.specialize(**dict.fromkeys(absent(plan)))
+    return overlapping(cooperating(kernel) if epilogue.by_range else kernel)

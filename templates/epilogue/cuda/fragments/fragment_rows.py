@@ -29,7 +29,8 @@ class FragmentRows:
     `pitch` is the number of output channels; `tail` says that a tile may reach beyond them.
     Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`,
     as in short forms, the accumulators hold it already (`started_rows.py`). A float bias or
-    a factor lies `shift_at` numbers behind its scale, a multiple of 4.
+    a factor lies `shift_at` numbers behind its scale, a multiple of 4, and of a dynamic epilogue
+    the sum of a channel's weights `columns_at` numbers behind its bias, such a multiple too.
     """
 
     epilogue: Epilogue
@@ -39,6 +40,7 @@ class FragmentRows:
     row_bias: bool = False
     bias: bool = True
     shift_at: int = 0
+    columns_at: int = 0
 
     @property
     def residual_words(self) -> int:
@@ -49,7 +51,7 @@ class FragmentRows:
         """load(words, residual pointer, ok, channels left): one row's residual."""
         lines = [row_head("load_residual", self.epilogue)]
         dtype = self.epilogue.residual_dtype or "int8"
-        for offset, width, channel, place in self._vectors(dtype):
+        for offset, width, channel, place in self.vectors(dtype):
             guard = f"ok && {channel} < left" if self.tail else "ok"
             lines.append(f"  {{ {VECTORS[width]} v = {{}};")
             lines.append(
@@ -65,8 +67,8 @@ class FragmentRows:
 
         acc: accumulators of one group of columns, [channels / 2][row][2]; bias1 is read with
         `row_bias` only; scale and scalars are not read for int32 outputs (any pointer will do);
-        words: residual registers of each row. Scales of both rows come behind, and last the table,
-        where the epilogue has them.
+        words: residual registers of each row. Scales of both rows, or the numbers of the run that a
+        dynamic epilogue has, come behind, and last the table, where the epilogue has them.
 
         A short form has limits and the residual's zero point instead of biases and scalars: the
         eight numbers of `bounds.py` or `conversion.py` in registers; scale is then a thread's place
@@ -75,11 +77,11 @@ class FragmentRows:
         requantisation = Requantisation(self.epilogue, form)
         body = []
         for quad in range(self.channels // 4):
-            body += ["  {", *self._operands(quad, form)]
+            body += ["  {", *self.operands(quad, form)]
             for row in range(2):
-                totals = [self._total(quad, row, e, form) for e in range(4)]
+                totals = [self.total(quad, row, e, form) for e in range(4)]
                 scales = [
-                    value_factors(self.epilogue, self._scale(part), f"row{row}", f"f.{part}")
+                    value_factors(self.epilogue, self.scale(part), f"row{row}", f"f.{part}")
                     for part in "xyzw"
                 ]
                 body += row_outputs(requantisation, row, quad, totals, scales)
@@ -87,7 +89,7 @@ class FragmentRows:
         for row in range(2):
             if is_four_bit(self.epilogue.out_dtype):
                 body += self._narrow(row)
-            body += row_stores(row, self._vectors(self.epilogue.out_dtype), self.tail)
+            body += row_stores(row, self.vectors(self.epilogue.out_dtype), self.tail)
         return rows_function(requantisation, self._out_words, body)
 
     @property
@@ -95,7 +97,7 @@ class FragmentRows:
         """Registers of a row's outputs; those of 4 bits are bytes before they are narrowed."""
         return max(self.channels // 4, _words(self.channels, self.epilogue.out_dtype))
 
-    def _vectors(self, dtype: str) -> Iterator[tuple[int, int, int, int]]:
+    def vectors(self, dtype: str) -> Iterator[tuple[int, int, int, int]]:
         """Accesses of a row: byte offset, bytes, first channel, offset of the row's pointer.
 
         Each is the widest that a row of `pitch` elements keeps aligned.
@@ -106,7 +108,7 @@ class FragmentRows:
         for offset in range(0, size, width):
             yield offset, width, offset * 8 // bits, offset * 8 // max(bits, 8)
 
-    def _operands(self, quad: int, form: Form) -> list[str]:
+    def operands(self, quad: int, form: Form) -> list[str]:
         """Scale and bias of four channels."""
         if form in SHORT:
             return [f"  const float4 s = reinterpret_cast<const float4*>(scale)[{4 * quad}];"]
@@ -124,15 +126,24 @@ class FragmentRows:
                 f"  const int4 b0 = __ldg(reinterpret_cast<const int4*>(bias0) + {quad});",
                 f"  const int4 b1 = {second_bias if self.row_bias else 'b0'};",
             ]
+        if self.epilogue.dynamic:
+            place = self.columns_at // 4 + quad
+            lines.append(f"  const int4 w = __ldg(reinterpret_cast<const int4*>(bias0) + {place});")
+            starts = (f"b0.{e} - (int)x_zero_point * w.{e}" for e in "xyzw")
+            lines.append(f"  const int4 b = make_int4({', '.join(starts)});")
         return lines
 
-    def _scale(self, part: str) -> str:
+    def scale(self, part: str) -> str:
         """Of one of four channels; sums of groups of scales are scaled already."""
+        if self.epilogue.dynamic:
+            return f"__fmul_rn(s.{part}, x_scale)"
         return "0.f" if self.epilogue.scale_group else f"s.{part}"
 
-    def _total(self, quad: int, row: int, e: int, form: Form) -> str:
+    def total(self, quad: int, row: int, e: int, form: Form) -> str:
         """Accumulator of channel 4 * quad + e of a fragment row, with its bias."""
         total = f"(int)acc[{(2 * quad + e // 2) * 4 + row * 2 + e % 2}]"
+        if self.epilogue.dynamic:
+            return f"{total} + b.{'xyzw'[e]}"
         return f"{total} + b{row}.{'xyzw'[e]}" if self.bias and form not in SHORT else total
 
     def _narrow(self, row: int) -> list[str]:

@@ -29,14 +29,16 @@ def rows_function(
 ) -> DeviceFunction:
     """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
 
-    In a short form rows(acc, scale, limits, residual zero point, words0, ...). The two rows' scales
-    come behind, and last the table, where the epilogue has them. words: registers out0 and out1 of
-    each row, which the body fills and stores; source: of what the body calls beside the
-    requantisation.
+    In a short form rows(acc, scale, limits, residual zero point, words0, ...). The two rows'
+    scales, or x_scale and x_zero_point of a dynamic epilogue, come behind, and last the table,
+    where the epilogue has them. words: registers out0 and out1 of each row, which the body fills
+    and stores; source: of what the body calls beside the requantisation.
     """
     epilogue = requantisation.epilogue
     out = element(moved_as(epilogue.out_dtype)).c_type
     rows = ", float row0, float row1" if epilogue.row_scale else ""
+    if epilogue.dynamic:
+        rows = ", float x_scale, float x_zero_point"
     operands, *constants = _SHORT if requantisation.form in SHORT else _ANY
     if epilogue.factor:
         constants.append(_THIRD)
@@ -58,11 +60,15 @@ def row_outputs(
     quad: int,
     totals: Sequence[str],
     scales: Sequence[str],
+    first: int | None = None,
 ) -> list[str]:
-    """Statements that put channels 4 * quad to 4 * quad + 3 of a row into its registers."""
+    """Statements that put channels 4 * quad to 4 * quad + 3 of a row into its registers.
+
+    first: the register of the first of them, where rows do not lie there as a whole.
+    """
     before, addends = requantisation.addends(f"words{row}", 4 * quad, f"r{row}_{quad}")
     found = requantisation.outputs(totals, scales, addends)
-    first = len(found) * quad
+    first = len(found) * quad if first is None else first
     return before + [f"  out{row}[{first + i}] = {word};" for i, word in enumerate(found)]
 
 

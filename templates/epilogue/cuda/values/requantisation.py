@@ -219,7 +219,9 @@ class Requantisation:
         """Expressions of the words of float outputs."""
         if self.epilogue.activation != "none":
             values = [f"activated_@({value})" for value in values]
-        bounded = [f"bounded_@({value}, second)" for value in values]
+        bounded = list(values)
+        if not self.epilogue.dynamic:
+            bounded = [f"bounded_@({value}, second)" for value in values]
         if self.epilogue.out_dtype == "float32":
             return [f"__float_as_uint({value})" for value in bounded]
         pairs = zip(bounded[::2], bounded[1::2], strict=True)

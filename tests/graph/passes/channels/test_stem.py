@@ -16,6 +16,7 @@ from autoq.graph.passes.fusions.gather_fusions import gather_fusions
 from autoq.graph.passes.layers.fuse_products import fuse_products
 from autoq.graph.passes.preparation.dequantise_late import dequantise_late
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target
 
 
@@ -49,7 +50,7 @@ def plainly_lowered(made):
     """The kernels without any widening."""
     graph = from_model(made)
     dequantise_late(graph)
-    fuse_products(graph)
+    fuse_products(graph, parse_target("cuda:sm_90a"), TEMPLATES)
     gather_fusions(graph)
     return lower(graph)
 

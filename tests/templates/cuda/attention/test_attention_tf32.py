@@ -27,11 +27,12 @@ BERT = Attention(8, 12, 128, 128, 64, **FLOAT32, **SIDE_BY_SIDE)
 
 
 def random_float32(rng: np.random.Generator) -> Attention:
-    """Attention of random lengths, orders, masks and odd depths."""
+    """Attention of random lengths, orders, masks and odd depths, to floats or their bytes."""
     work = random_attention(rng, longest=100)
     while not work.floating:
         work = random_attention(rng, longest=100)
-    return replace(work, depth=int(rng.integers(1, 100)), **FLOAT32)
+    work = replace(work, depth=int(rng.integers(1, 100)), **FLOAT32)
+    return work.by_range() if rng.random() < 0.5 else work
 
 
 @needs_nvcc

@@ -125,12 +125,23 @@ def test_what_wgmma_declines() -> None:
 
 @needs_nvcc
 def test_small_blocks_compute_the_last_pairs() -> None:
-    """On three multiprocessors, of 25 tiles of 64 rows some are in blocks of one consumer."""
+    """On three multiprocessors, some tiles of 64 rows are in blocks of one consumer.
+
+    Of bytes a block computes several; then consumers without rows leave what others share, or two
+    of them share rows, each with half of the keys.
+    """
     three = replace(HOPPER, units=3)
-    for workload in (Attention(1, 5, 260, 100, 64), Attention(1, 5, 260, 100, 64, **BYTES)):
-        config = replace(PLAIN, consumers=3, small=1, gives_registers=True)
+    once = replace(PLAIN, consumers=3, small=1, gives_registers=True)
+    lasting = replace(once, keeps_powers=True, ahead=True, persistent=True)
+    rounded = {**BYTES, "quantised_scores": True}
+    for workload, config in (
+        (Attention(1, 5, 260, 100, 64), once),
+        (Attention(1, 5, 260, 100, 64, **rounded), lasting),
+        (Attention(1, 5, 200, 100, 64, **rounded), replace(lasting, consumers=2)),
+    ):
+        assert config in template_of(workload).space(workload, three)
         plan = WgmmaAttentionPlan(workload, config, three)
-        assert 0 < plan.full_pairs < 5 and plan.small_blocks == 5
+        assert 0 < plan.full_pairs < 5 and plan.shares_rows == (config.consumers == 2)
         assert_right_emulated(template_of(workload), workload, config, three)
 
 

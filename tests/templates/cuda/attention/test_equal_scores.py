@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attention_workloads import BYTES
 from ptx.kernels import run
 from with_nvcc import needs_nvcc
 
@@ -50,4 +51,33 @@ def test_equal_shares_round_as_the_models(template: Template) -> None:
         template.build(WORKLOAD, config, HOPPER), HOPPER, inputs, [WORKLOAD.outputs[0].stored]
     )
     (expected,) = WORKLOAD.reference(arrays, constants)
+    np.testing.assert_array_equal(y, expected)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("lower", [-121, -120])
+@pytest.mark.parametrize(
+    "template",
+    [attention_mma_sync.TEMPLATE, attention_wgmma_bytes.TEMPLATE],
+    ids=lambda template: template.name,
+)
+def test_equal_shares_of_small_scores_round_so_too(template: Template, lower: int) -> None:
+    """Scores whose powers need no largest one, from an odd bound and from an even one."""
+    workload = Attention(1, 1, 64, 10, 16, **BYTES, quantised_scores=True)
+    (q, k, v), constants = random_case(workload, 3)
+    arrays = (q, np.repeat(k[:, :, :1], 10, axis=2), v)
+    given = {
+        "scores_low": lower, "scores_high": lower + 255, "scores_step": 0.13,
+        "shares_step": 0.003921568859368563, "shares_most": 255,
+    }  # fmt: skip
+    scalars = np.array(constants["scalars"])
+    for name, value in given.items():
+        scalars[ATTENTION_SCALARS.index(name)] = value
+    constants = {**constants, "scalars": scalars}
+    config = template.default(workload, HOPPER)
+    inputs = [*arrays, *template.pack(workload, config, constants)]
+    (y,) = run(
+        template.build(workload, config, HOPPER), HOPPER, inputs, [workload.outputs[0].stored]
+    )
+    (expected,) = workload.reference(arrays, constants)
     np.testing.assert_array_equal(y, expected)

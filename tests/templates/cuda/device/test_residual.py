@@ -39,7 +39,8 @@ SQUARE = ResidualGemm(150, 140, 72)
 # everything and no correction.
 CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", SQUARE, 0.8, 0.1, {"column_parts": 1, "share": 1 / 16}),
-    ("wgmma", ResidualGemm(70, 133, 600), 0.8, 1.0, {"panel_rows": 8, "share": 1 / 4}),
+    ("few units", ResidualGemm(70, 233, 600), 0.8, 1.0,
+     {"panel_rows": 8, "share": 1 / 4}),
     ("mma_sync", ResidualGemm(133, 30, 700), 0.8, 1.0, {"panel_rows": 16, "share": 1 / 4}),
     ("wgmma", ResidualGemm(20, 70, 1500), 0.8, 0.0, {}),
     ("wgmma", ResidualGemm(20, 70, 1500, 4), 0.8, 1.0, {"share": 1 / 256}),
@@ -53,7 +54,8 @@ CASES: list[tuple[str, ResidualGemm, float, float, dict[str, Any]]] = [
     ("wgmma", replace(SQUARE, n=1100), 0.8, 0.0513, {"bands": True, "share": 1 / 4}),
     ("mma_sync", replace(SQUARE, k=67, b_order="nk", bias=True), 0.8, 0.048,
      {"bands": True, "share": 1 / 4, "column_parts": 2}),
-    ("few units", replace(SQUARE, n=1100, bias=True), 0.8, 1.0, {"bands": True, "share": 1 / 4}),
+    ("few units", replace(SQUARE, n=1100, bias=True), 0.8, 1.0, {"bands": True, "share": 1 / 4,
+      "pieces_ahead": True}),
     ("mma_sync", ResidualGemm(37, 30, 150, 4, constant_b=True, bias=True), 0.8, 1.0,
      {"share": 1 / 256}),
     ("mma_sync", ResidualGemm(37, 70, 150, 4, "full", "nk"), 0.0, 0.0, {}),

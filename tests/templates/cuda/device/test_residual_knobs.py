@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.residual.knobs import (
 )
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
+from autoq.templates.cuda.wgmma import residual_gemm_wgmma
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import parse_target
@@ -65,6 +66,20 @@ def test_bands_are_taken_where_a_panel_of_theirs_fits(
     values = knob_values(ResidualGemm(8192, 8192, k), target)["bands"]
     assert (True in values) == (shape is not None)
     assert knob_values(ResidualGemm(64, 64, k, correction="full"), target)["bands"] == (False,)
+
+
+def test_large_products_leave_rough_sums_and_lists_of_bands_untuned() -> None:
+    target, template = parse_target("cuda:sm_90a"), residual_gemm_wgmma.TEMPLATE
+    for size, k, correction, expected in (
+        (8192, 8192, "sparse", (256, True, True)),
+        (8192, 16384, "sparse", (256, True, False)),
+        (8192, 8192, "none", (256, False, False)),
+        (4096, 4096, "sparse", (128, False, False)),
+    ):
+        workload = ResidualGemm(size, size, k, correction=correction)
+        config = template.default(workload, target)
+        assert (config.block_n, config.rough_sums, config.bands) == expected, workload
+        assert config in template.space(workload, target)
 
 
 def test_lists_of_bands_have_room_for_their_last_steps() -> None:

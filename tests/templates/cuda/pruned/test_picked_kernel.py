@@ -171,7 +171,6 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(BYTES, sparsity=EMPTY), PickedConfig(64, 1, 1, 3, 2, 3)),
         (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 2, 3)),
         (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, picked=False, columns=192)),
-        (FLOATS, PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
         (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
         (
@@ -221,7 +220,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(PIXELS, c=48), PickedConfig(128, 1, 2, 4, 2, 2, joined=2, picked=False)),
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
-         "empty", "empty floats", "whole", "columns", "whole cluster", "whole floats", "bfloat16",
+         "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
          "helped whole", "pixels", "pixels and residual", "strided", "dilated", "float pixels",
          "bordered", "bordered residual", "bordered floats", "few channels", "whole pixels"],
@@ -235,15 +234,19 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> 
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3)),
+        (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3, teams=2)),
+        (
+            replace(FLOATS, m=250),
+            PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112, teams=2),
+        ),
         (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3, helped=True)),
         (replace(FLOATS, m=250), PickedConfig(64, 2, 1, 4, 2, 4, cluster=2, helped=True)),
         (replace(FLOATS, m=150), PickedConfig(64, 1, 1, 3, 4, 2, 2, picked=False, helped=True)),
     ],
-    ids=["alone", "helped", "cluster", "whole"],
+    ids=["teams", "whole teams", "helped", "cluster", "whole"],
 )
 def test_blocks_take_several_pieces_of_work(workload: Gemm, config: PickedConfig) -> None:
-    """One of the sides has no tile in some of them."""
+    """One of the sides has no tile in some of them, and teams have several each."""
     assert_right_emulated(TEMPLATE, workload, config, replace(TARGET, units=2))
 
 

@@ -225,9 +225,9 @@ def test_narrow_panels_are_of_two_bytes_and_staged() -> None:
     ("workload", "config"),
     [
         (replace(WORKLOAD, n=144, weight_dtype="int16"), OnlineConfig(128, padded=False)),
-        (replace(WORKLOAD, in_dtype="uint8"), OnlineConfig(64, ahead=False)),
+        (replace(WORKLOAD, n=48, in_dtype="int4"), OnlineConfig(64, ahead=False)),
     ],
-    ids=["L16-R8", "not ahead"],
+    ids=["L16-R8", "L8-R4 not ahead"],
 )
 def test_magicubes_way_is_right(workload: Spmm, config: OnlineConfig) -> None:
     assert config in ONLINE.space(workload, TARGET)

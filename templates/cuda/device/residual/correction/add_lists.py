@@ -1,12 +1,13 @@
 """CUDA source that adds the entries of lists, times residuals, to a warp's tile of sums."""
 
 ADD_LISTS = r"""
-constexpr int STEPS = COLS / 32, LANES = COLS / 16, BESIDE = 32 / LANES, TURNS = ROWS / BESIDE;
+constexpr int STEPS = COLUMNS / 32, LANES = COLUMNS / 16;
+constexpr int BESIDE = 32 / LANES, TURNS = ROWS / BESIDE;
 // Where a sum lies in a warp's tile: neither lanes with neighbouring columns of a row nor those
 // with 16 columns each of neighbouring rows meet in a bank.
 __device__ __forceinline__ int place(int row, int column) {
-  const int exchanged = COLS < 128 ? column / 32 ^ row % 2 * 2 : column / 32;
-  return row * COLS + (column ^ exchanged * 4);
+  const int exchanged = COLUMNS < 128 ? column / 32 ^ row % 2 * 2 : column / 32;
+  return row * COLUMNS + (column ^ exchanged * 4);
 }
 // Four entries and of each the residuals of its k; a list is filled up to fours with zeros.
 template <int WORDS> struct Four { unsigned values, word[4][WORDS]; };
@@ -100,7 +101,7 @@ __device__ __forceinline__ void add_rows(
     int* first = tile + place(lane / LANES, lane % LANES * 16 + i);
     #pragma unroll
     for (int t = 0; t < TURNS; ++t) {
-      int4* at = reinterpret_cast<int4*>(first + t * BESIDE * COLS);
+      int4* at = reinterpret_cast<int4*>(first + t * BESIDE * COLUMNS);
       int4 all = begun ? *at : make_int4(0, 0, 0, 0);
       all.x += sums[t][i], all.y += sums[t][i + 1];
       all.z += sums[t][i + 2], all.w += sums[t][i + 3];
@@ -109,6 +110,6 @@ __device__ __forceinline__ void add_rows(
   }
 }
 """
-"""add_columns(...) and add_rows(...): what lists add to a warp's tile of ROWS by COLS, each
-sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants ROWS, COLS,
+"""add_columns(...) and add_rows(...): what lists add to a warp's tile of ROWS by COLUMNS, each
+sum at its `place(row, column)`. For a namespace with `TURN_WORDS` and the constants ROWS, COLUMNS,
 PIECE, bytes of a row of b's residuals, and HELD: whether those of a are in shared memory."""

@@ -12,6 +12,9 @@ COLUMNS = 64
 
 _HELD_STEPS = 8
 """Of a band of columns, asked for while the one before is multiplied."""
+_OWN_STEPS = 8
+"""Of the band of rows, which all warps read for every tile: the first cache holds them not."""
+OWN_BYTES = _OWN_STEPS * STEP_BYTES
 _CHUNK = 32 * COLUMNS
 WARP_BYTES = 2 * (_CHUNK + _HELD_STEPS * STEP_BYTES)
 """Shared memory of a warp: twice the pieces of a step, twice the steps of a band."""
@@ -19,7 +22,7 @@ WARP_BYTES = 2 * (_CHUNK + _HELD_STEPS * STEP_BYTES)
 BAND_STEPS = (
     f"constexpr int BAND = {BAND}, STEP_BYTES = {STEP_BYTES}, COLUMNS = {COLUMNS};\n"
     f"constexpr int HELD_STEPS = {_HELD_STEPS}, CHUNK = {_CHUNK}, WARP_BYTES = {WARP_BYTES};\n"
-    f"constexpr unsigned NOWHERE = {NOWHERE};\n"
+    f"constexpr unsigned NOWHERE = {NOWHERE};\nconstexpr int OWN_BYTES = {OWN_BYTES};\n"
     + r"""
 __device__ __forceinline__ unsigned shared_address(const void* at) {
   return (unsigned)__cvta_generic_to_shared(at);
@@ -42,14 +45,20 @@ __device__ __forceinline__ void ask_for_steps(
   for (int i = 0; i < HELD_STEPS * STEP_BYTES; i += 512)
     if (i < end) ask_for(held + lane * 16 + i, from + i);
 }
+// The band of rows: so many bytes of its steps are in shared memory.
+struct OwnBand { const unsigned char *held, *steps; };
+__device__ __forceinline__ uint2 read_pair(const OwnBand& band, int at) {
+  if (at < OWN_BYTES) return *reinterpret_cast<const uint2*>(band.held + at);
+  return __ldg(reinterpret_cast<const uint2*>(band.steps + at));
+}
 // What a step of a's entries gathers of a tile's columns: four lanes have a four, 16 columns each.
 // Neither of eight entries that ldmatrix reads together nor of those that are written together two
 // meet in a bank, for which odd fours begin with their second entry. Nothing is asked for that is
 // multiplied with zero, since whatever lies in its place is an integer.
 __device__ __forceinline__ void ask_for_rows(
-    unsigned chunk, unsigned long long from, const unsigned char* step, int lane) {
+    unsigned chunk, unsigned long long from, const OwnBand& band, int step, int lane) {
   const int four = lane / 4, odd = four % 2;
-  const uint2 k = __ldg(reinterpret_cast<const uint2*>(step + four * 16));
+  const uint2 k = read_pair(band, step * STEP_BYTES + four * 16);
   unsigned to = chunk + (four / 4 * 16 + four % 4 * 2) * COLUMNS + (lane % 4 ^ four % 4) * 16;
   asm volatile("" : "+r"(to));  // once, not for each of the four
   #pragma unroll
@@ -103,9 +112,9 @@ __device__ __forceinline__ void add_columns(
 }
 // A step of the band of rows, of all columns of a tile.
 __device__ __forceinline__ void add_rows(
-    int (&added)[4][2][4], unsigned chunk, const unsigned char* step, int lane) {
-  const uint2* four = reinterpret_cast<const uint2*>(step + lane % 4 * 16 + 8);
-  const Words a = values_of(__ldg(four), __ldg(four + 8), lane);
+    int (&added)[4][2][4], unsigned chunk, const OwnBand& band, int step, int lane) {
+  const int four = step * STEP_BYTES + lane % 4 * 16 + 8;
+  const Words a = values_of(read_pair(band, four), read_pair(band, four + 64), lane);
   #pragma unroll
   for (int c = 0; c < COLUMNS / BAND; ++c) {
     unsigned turned[4];

@@ -21,6 +21,7 @@ from autoq.templates.cuda.device.residual.bands import BAND
 from autoq.templates.cuda.device.residual.correction.band_steps import (
     BAND_STEPS,
     COLUMNS,
+    OWN_BYTES,
     WARP_BYTES,
 )
 from autoq.templates.cuda.device.residual.correction.hold_panel import HOLD_PANEL
@@ -40,7 +41,6 @@ _LONGEST = 1 << 15
 # Every other wave of blocks begins with the last columns, of which the L2 still holds residuals.
 _SOURCE = r"""
 static_assert(COLUMNS % PIECE == 0, "residuals of b of a tile are whole pieces");
-constexpr int TILE_BYTES = K * COLUMNS;  // of residuals of b
 // Of the four bands of a tile, which the first four lanes have: the first step and how many.
 __device__ __forceinline__ int2 read_heads(const int* bands, bool listed, int piece, int lane) {
   const int band = piece * (COLUMNS / BAND) + lane;
@@ -65,18 +65,6 @@ __device__ __forceinline__ void add_band(
     const int here = min(count - done, HELD_STEPS);
     #pragma unroll 2
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
-  }
-}
-// Of the piece that a warp of each block will gather from, this block's part, on its way to the L2:
-// memory gives whole lines one behind the other faster than pieces of them that entries ask for.
-__device__ __forceinline__ void prefetch_piece(
-    const unsigned char* residuals, int piece, int part, int lane) {
-  constexpr int LINES = TILE_BYTES / 128, SHARE = (LINES + AHEAD - 1) / AHEAD;
-  #pragma unroll
-  for (int i = 0; i < SHARE; i += 32) {
-    const int line = part * SHARE + i + lane;
-    if (i + lane < SHARE && line < LINES)
-      prefetch(residuals + (size_t)piece * TILE_BYTES + line * 128);
   }
 }
 // Whole products, where a side takes part by one.
@@ -107,6 +95,8 @@ __device__ __forceinline__ void correct(
   if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + panel_of(block));
   const unsigned char* const steps =
       static_cast<const unsigned char*>(entries_of_a) + (size_t)own.x * STEP_BYTES;
+  unsigned char* const held = shared + PANEL_BYTES + WARPS * WARP_BYTES;
+  const OwnBand band = {held, steps};
   const unsigned char* const mine = shared + PANEL_BYTES + warp * WARP_BYTES;
   const unsigned panel = shared_address(shared), chunks = shared_address(mine);
   const unsigned long long gathered =
@@ -121,7 +111,7 @@ __device__ __forceinline__ void correct(
     if (asked < tiles && own.y > 0) {
       ask_for_rows(chunks + asked_turn * CHUNK,
                    gathered + (unsigned long long)piece_of(asked) * TILE_BYTES,
-                   steps + asked_step * STEP_BYTES, lane);
+                   band, asked_step, lane);
       asked_turn ^= 1;
       if (++asked_step == own.y) asked_step = 0, asked += WARPS;
     }
@@ -142,11 +132,13 @@ __device__ __forceinline__ void correct(
   const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
                                row + 1 < M ? __ldg(rows + row + 1) : 0.f};
   // What depends on what was read before is asked for behind the panel, which depends on nothing.
+  if (thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES))
+    reinterpret_cast<uint4*>(held)[thread] = __ldg(reinterpret_cast<const uint4*>(steps) + thread);
   if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
   ask_for_band(heads, 0);
-  ask();
-  ask();
   __syncthreads();
+  ask();
+  ask();
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
     const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
@@ -164,12 +156,12 @@ __device__ __forceinline__ void correct(
     if (listed_b && block + AHEAD < BLOCKS && (to_come == 1 || (to_come == 0 && tile == warp)))
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
     if (PIECES_AHEAD && listed_a && to_come > 0)
-      prefetch_piece(static_cast<const unsigned char*>(residual_b), piece_of(tile + WARPS),
-                     block % AHEAD, lane);
+      prefetch_tile(static_cast<const unsigned char*>(residual_b),
+                    piece_of(tile + WARPS) * COLUMNS, block % AHEAD, lane);
     int added[4][2][4] = {};
     int step = 0;
     const auto add_chunk = [&] {
-      add_rows(added, chunks + taken_turn * CHUNK, steps + step * STEP_BYTES, lane);
+      add_rows(added, chunks + taken_turn * CHUNK, band, step, lane);
       taken_turn ^= 1, ++step;
     };
     // A round leaves two groups behind those that it waits for: what the band, and what the chunk
@@ -254,7 +246,7 @@ class BandCorrection:
             "AHEAD": target.units * together, "PIECES_AHEAD": self.pieces,
             "LAST_FIRST": self.last_first,
         }  # fmt: skip
-        source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + HOLD_PANEL + BAND_STEPS + _SOURCE
+        source = READ_SUMS + WRITE_ROW + TURN_WORDS + TURNED_AT + BAND_STEPS + HOLD_PANEL + _SOURCE
         functions = DeviceNamespace("correct_bands", source, {}, sizes)
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -269,7 +261,7 @@ class BandCorrection:
 
 
 def _smem_bytes(k: int, warps: int) -> int:
-    return BAND * k + warps * WARP_BYTES
+    return BAND * k + warps * WARP_BYTES + OWN_BYTES
 
 
 def band_shape(k: int, target: Target) -> tuple[int, int] | None:

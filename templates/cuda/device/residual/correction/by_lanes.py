@@ -29,7 +29,7 @@ _SOURCE = (
     + ADD_LISTS
     + HOLD_PANEL
     + r"""
-constexpr int ACROSS = COLS / 4, AT_ONCE = 32 / ACROSS;
+constexpr int ACROSS = COLUMNS / 4, AT_ONCE = 32 / ACROSS;
 constexpr int READS = ROWS / AT_ONCE;
 __device__ __forceinline__ void read_lists(
     const int* lists, bool listed, int column, int2 (&found)[STEPS]) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ void add_products(
   #pragma unroll 1
   for (int i = 0; i < READS; ++i) {
     const size_t at = (size_t)i * AT_ONCE * N;
-    int4* own = reinterpret_cast<int4*>(sums + i * AT_ONCE * COLS);
+    int4* own = reinterpret_cast<int4*>(sums + i * AT_ONCE * COLUMNS);
     int added[4] = {};
     if (row + i * AT_ONCE < M) {
       if (by_a) add_product(by_a + at, added, column);
@@ -69,7 +69,7 @@ __device__ __forceinline__ void correct(
   const unsigned char* others = static_cast<const unsigned char*>(residual_b);
   const uint4* of_a = static_cast<const uint4*>(entries_of_a);
   const uint4* of_b = static_cast<const uint4*>(entries_of_b);
-  int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLS);
+  int* tile = reinterpret_cast<int*>(shared + PANEL_BYTES) + warp * (ROWS * COLUMNS);
   int2 rows_listed[TURNS];
   #pragma unroll
   for (int t = 0; t < TURNS; ++t) {
@@ -87,10 +87,10 @@ __device__ __forceinline__ void correct(
     residuals = shared;
   }
   int2 listed[STEPS];
-  read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLS + lane, listed);
-  for (int left = part * WIDTH + warp * COLS; left < end; left += WARPS * COLS) {
+  read_lists(columns_of_b, listed_b, part * WIDTH + warp * COLUMNS + lane, listed);
+  for (int left = part * WIDTH + warp * COLUMNS; left < end; left += WARPS * COLUMNS) {
     {
-      const int row = top + lane / (COLS / 32), column = left + lane % (COLS / 32) * 32;
+      const int row = top + lane / (COLUMNS / 32), column = left + lane % (COLUMNS / 32) * 32;
       if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
     }
     uint4 first[STEPS];
@@ -115,7 +115,7 @@ __device__ __forceinline__ void correct(
     if (!listed_a || !listed_b)
       add_products(listed_a ? nullptr : by_a + at, listed_b ? nullptr : by_b + at, own_sums,
                    first_row, column, listed_a || listed_b);
-    read_lists(columns_of_b, listed_b, left + WARPS * COLS + lane, listed);  // of the next tile
+    read_lists(columns_of_b, listed_b, left + WARPS * COLUMNS + lane, listed);  // of the next tile
     float scale[4], more[4] = {};
     read_columns(columns, column, scale);
     if constexpr (BIAS) read_columns(bias, column, more);
@@ -133,7 +133,7 @@ __device__ __forceinline__ void correct(
       for (int i = 0; i < READ; ++i) {
         const int below = (start + i) * AT_ONCE;
         const float row_scale = __shfl_sync(0xffffffffu, row_scales, below + lane / ACROSS);
-        const int4 q = *reinterpret_cast<const int4*>(own_sums + below * COLS);
+        const int4 q = *reinterpret_cast<const int4*>(own_sums + below * COLUMNS);
         const int added[4] = {q.x, q.y, q.z, q.w};
         if (EVEN || first_row + below < M)
           write_row(y + at + (size_t)below * N, p[i], added, row_scale, scale, more, column);
@@ -178,7 +178,7 @@ class Correction:
         sizes = {
             "M": self.m, "N": self.n, "MOST": self.most, "BIAS": self.bias,
             "WORDS_OF_ROW": self.words, "PITCH_A": self.pitch_a, **turned_sizes(self.k),
-            "ROWS": panel.rows, "COLS": columns, "WARPS": panel.warps, "HELD": panel.held,
+            "ROWS": panel.rows, "COLUMNS": columns, "WARPS": panel.warps, "HELD": panel.held,
             "PANEL_BYTES": panel.held_bytes, "PANELS": panels, "WIDTH": width,
             "WHOLE": self.n % columns == 0, "BLOCKS": panels * parts,
             "AHEAD": target.units * panel.together, "LAST_FIRST": self.last_first,

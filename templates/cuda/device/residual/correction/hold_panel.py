@@ -2,6 +2,8 @@
 
 HOLD_PANEL = r"""
 constexpr int THREADS = 32 * WARPS;
+constexpr int TILE_BYTES = K * COLUMNS;  // of residuals of b
+constexpr size_t TURNED_BYTES = (size_t)(N + PIECE - 1) / PIECE * PIECE * K;
 __device__ __forceinline__ void prefetch(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(from)));
 }
@@ -56,6 +58,18 @@ __device__ __forceinline__ void hold_panel(
 __device__ __forceinline__ int panel_of(int block) {
   return LAST_FIRST ? PANELS - 1 - block % PANELS : block % PANELS;
 }
+// Of the tile of b's residuals that a warp of each block will gather from, this block's part, on
+// its way to the L2: memory gives whole lines faster than pieces that entries ask for.
+__device__ __forceinline__ void prefetch_tile(
+    const unsigned char* residuals, int left, int part, int lane) {
+  constexpr int LINES = TILE_BYTES / 128, SHARE = (LINES + AHEAD - 1) / AHEAD;
+  #pragma unroll
+  for (int i = 0; i < SHARE; i += 32) {
+    const int line = part * SHARE + i + lane;
+    const size_t at = (size_t)left * K + line * 128;
+    if (i + lane < SHARE && line < LINES && at < TURNED_BYTES) prefetch(residuals + at);
+  }
+}
 // What the block that will follow this one holds, on its way to the L2.
 __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int block, int thread) {
   const int top = panel_of(block) * ROWS;
@@ -67,4 +81,5 @@ __device__ __forceinline__ void prefetch_panel(const unsigned* residuals, int bl
 """
 """hold_panel(...), in which the ROWS of a k lie together, and prefetch_panel(...) of a later block.
 For a namespace with `TURN_WORDS` and the constants ROWS, WARPS, PANELS, M, WORDS_OF_ROW and
-LAST_FIRST: whether blocks take panels from the last one to the first."""
+LAST_FIRST: whether blocks take panels from the last one to the first; prefetch_tile(...) needs
+COLUMNS, of a tile, and AHEAD, blocks that run together, besides."""

@@ -1,0 +1,96 @@
+"""Knobs of the tile-wise kernel that picks on mma.sync, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
+from autoq.templates.cuda.pruned.picked.operand import Operand
+from autoq.templates.target import Target
+
+DEPTH = 2
+"""Reductions of one instruction in a stage of weights."""
+WARP_M = 16
+"""Rows of an instruction."""
+_PICKING = 18
+"""Registers of words and of what they make, for each 16 rows of a warp."""
+_OTHER = 44
+"""Registers of addresses, and of weights under way."""
+
+
+@dataclass(frozen=True)
+class PickedMmaConfig:
+    """Configuration of the kernel.
+
+    rows: rows of y of a block, which computes one tile.
+    warps: of a block, which share its rows.
+    x_stages: of the ring of x, each of up to 128 bytes of k.
+    stages: of the ring of weights.
+    joined: tiles that are multiplied as one.
+    """
+
+    rows: int
+    warps: int
+    x_stages: int
+    stages: int
+    joined: int = 1
+
+
+@dataclass(frozen=True)
+class PickedMmaTiling:
+    """A tile-wise product cut by a configuration."""
+
+    operand: Operand
+    config: PickedMmaConfig
+
+    @property
+    def cut(self) -> PickedTiling:
+        """The same tiles of wgmma's kernel, whose stages are packed in the same way."""
+        config = self.config
+        return PickedTiling(
+            self.operand,
+            PickedConfig(
+                config.rows, 1, 1, config.x_stages, DEPTH, config.stages, joined=config.joined
+            ),
+        )
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.config.warps
+
+    @property
+    def blocks_m(self) -> int:
+        """Instructions that a warp has below each other."""
+        return self.config.rows // (WARP_M * self.config.warps)
+
+    @property
+    def blocks(self) -> int:
+        return self.cut.tiles * self.cut.row_tiles
+
+    @property
+    def sums(self) -> int:
+        """Accumulators of a thread."""
+        return self.blocks_m * self.cut.width // 2
+
+    @property
+    def registers(self) -> int:
+        """About those of a thread."""
+        return self.sums + self.blocks_m * _PICKING + _OTHER
+
+    @property
+    def smem_bytes(self) -> int:
+        """The rings, 16 rows of outputs of each warp, and the terms of each four warps."""
+        config, cut = self.config, self.cut
+        rings = config.x_stages * cut.x_stage_bytes + config.stages * cut.weight_bytes
+        rows = 4 * config.warps * WARP_M * cut.row_pitch
+        return rings + rows + config.warps // 4 * 4 * cut.terms_of_tile
+
+    def resident(self, target: Target) -> int:
+        """Blocks that a multiprocessor has shared memory, registers and threads for."""
+        if self.smem_bytes > target.smem_bytes:
+            return 0
+        return min(
+            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
+            target.register_file // (self.threads * self.registers),
+            target.unit_threads // self.threads,
+        )

@@ -1,0 +1,52 @@
+"""Estimated time of a product that picks on mma.sync, and features for the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from autoq.templates.cuda.device.mma.wgmma import K_BYTES
+from autoq.templates.cuda.pruned.picked.cost import steps_of_tile
+from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaTiling
+from autoq.templates.target import Target
+
+_SMEM_BYTES_A_CLOCK = 128.0
+_L2_BYTES_A_CLOCK = 40.0
+_CONFLICTS = 1.2
+_STEP_CLOCKS = 60.0
+"""Of a step of a warp, from its words to its first product."""
+_VALUE_CLOCKS = 0.15
+_CLOCK = 1.5e9
+
+
+def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
+    """Roughly the seconds: the mean tile's steps and outputs, times the turns of blocks.
+
+    Nothing of it has been measured; it puts what is moved and multiplied in an order.
+    """
+    config, cut, view = tiling.config, tiling.cut, tiling.operand.view
+    resident = max(1, tiling.resident(target))
+    turns = -(-tiling.blocks // (target.units * resident)) * resident
+    steps = steps_of_tile(cut)
+    values = K_BYTES // cut.size
+    rate = target.rate(view.workload.in_dtype) or 3e14
+    product = 2 * config.rows * cut.width * values * steps * target.units * _CLOCK / rate
+    instructions = config.rows // 16 * steps
+    columns = config.warps * cut.width * K_BYTES * steps
+    moved = instructions * 8 * _CONFLICTS + columns / _SMEM_BYTES_A_CLOCK
+    bytes_in = cut.k_stages * cut.x_stage_bytes + steps * cut.width * K_BYTES
+    alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
+    outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS
+    block = max(product, moved, bytes_in / _L2_BYTES_A_CLOCK) + alone + outputs / resident
+    return turns * block / _CLOCK
+
+
+def features(tiling: PickedMmaTiling, target: Target) -> Mapping[str, float]:
+    """What the cost model learns from beside the knobs."""
+    resident = max(1, tiling.resident(target))
+    return {
+        "waves": tiling.blocks / (target.units * resident),
+        "smem_bytes": float(tiling.smem_bytes),
+        "sums": float(tiling.sums),
+        "resident": float(resident),
+        "estimate": estimated_seconds(tiling, target),
+    }

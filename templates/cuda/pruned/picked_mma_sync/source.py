@@ -1,0 +1,162 @@
+"""CUDA source of a block that multiplies one tile on mma.sync, picking from stages of x."""
+
+from __future__ import annotations
+
+MULTIPLY = r"""
+constexpr int THREADS = 32 * WARPS, X_STAGE = ROWS * ROW_BYTES, W_STAGE = W_BYTES;
+// Where the newest even and odd stages of x are.
+struct Window { unsigned even, odd; };
+TWO_WORDS
+PLACES
+__device__ __forceinline__ void copy_unit(unsigned to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               : : "r"(to), "l"(from), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" : : : "memory");
+}
+template <int LEFT> __device__ __forceinline__ void await_copies() {
+  asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
+}
+// A stage of rows of x, swizzled as a box of TMA is; what lies outside of x is 0.
+__device__ __forceinline__ void load_x(
+    unsigned ring, const unsigned char* x, int first_row, int stage, int thread) {
+  constexpr int UNITS = ROW_BYTES / 16;
+  #pragma unroll
+  for (int i = 0; i < ROWS * UNITS; i += THREADS) {
+    const int row = (i + thread) / UNITS, unit = (i + thread) % UNITS;
+    const int byte = stage * ROW_BYTES + unit * 16;
+    const bool there = first_row + row < M && byte < X_PITCH;
+    const unsigned to = ring + stage % X_STAGES * X_STAGE + row * ROW_BYTES;
+    copy_unit(to + (unit ^ row * ROW_BYTES / 128 & UNITS - 1) * 16,
+              there ? x + (long long)(first_row + row) * X_PITCH + byte : x, there ? 16 : 0);
+  }
+}
+__device__ __forceinline__ void load_weights(
+    unsigned ring, const unsigned char* values, int stage, int thread) {
+  for (int i = thread * 16; i < W_STAGE; i += THREADS * 16)
+    copy_unit(ring + stage % STAGES * W_STAGE + i, values + (long long)stage * W_STAGE + i, 16);
+}
+// How many stages of x begin with a stage of weights.
+__device__ __forceinline__ int begins_with(const unsigned char* values, int stage) {
+  const void* first = values + (long long)stage * W_STAGE + PICKS_AT;
+  return __ldg(static_cast<const unsigned*>(first)) >> 28 & 7;
+}
+
+// Units of 16 bytes along k of eight columns, of two such groups of columns.
+__device__ __forceinline__ void read_columns(unsigned (&b)[4], unsigned at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ Picks picks_at(unsigned at) {
+  Picks p;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(p.x), "=r"(p.y) : "r"(at) : "memory");
+  return p;
+}
+// The steps of a stage of weights.
+__device__ __forceinline__ void multiply_stage(
+    SUM (&sums)[ALL], const Window& window, const Lane& place_of, unsigned stage, int lane) {
+  const unsigned own = stage + (lane / 8 % 2 * WIDTH + lane / 16 * 8 + lane % 8) * 16;
+  #pragma unroll
+  for (int step = 0; step < DEPTH; ++step) {
+    const Picks picks =
+        picks_at(stage + PICKS_AT + (step * 4 + lane % 4) * (unsigned)sizeof(Picks));
+    Words near, far;
+    place_of.read(near, far, picks, window);
+    unsigned a[BLOCKS_M][4];
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i)
+      a[i / 2][i % 2] = near.of(i), a[i / 2][2 + i % 2] = far.of(i);
+    #pragma unroll
+    for (int j = 0; j < WIDTH / 8; j += 2) {
+      unsigned b[4];  // of an odd last group the other half is what lies behind it
+      read_columns(b, own + step * (32 * WIDTH) + j * 128);
+      #pragma unroll
+      for (int block = 0; block < BLOCKS_M; ++block) {
+        SUM* d = sums + block * (WIDTH / 2) + 4 * j;
+        product(d, a[block], b[0], b[1]);
+        if (j + 1 < WIDTH / 8) product(d + 4, a[block], b[2], b[3]);
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void multiply_picked(
+    unsigned char* smem, const unsigned char* x, const unsigned char* values, const int4* tiles,
+    const void* places, const Constants& from, OUT* y, int block, int thread) {
+  constexpr int W_AT = X_STAGES * X_STAGE, ROWS_AT = W_AT + STAGES * W_STAGE;
+  constexpr int TERMS_AT = ROWS_AT + OUTPUT_BYTES;
+  const unsigned base = (unsigned)__cvta_generic_to_shared(smem), weights = base + W_AT;
+  const int lane = thread % 32, warp = thread / 32, group = thread / 128;
+  const int number = block / ROW_TILES, first_row = block % ROW_TILES * ROWS;
+  const int4 tile = __ldg(tiles + number);
+  unsigned* rows = reinterpret_cast<unsigned*>(smem + ROWS_AT) + warp * (16 * ROW_PITCH);
+  int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
+  begin_rows(rows, lane);
+  begin_terms(terms, from, number * WIDTH, group, thread % 128);
+  values += (long long)tile.x * W_STAGE;
+
+  // Of x as many stages are ahead as its ring has, of weights all but one.
+  int loaded = 0, begun = 0, advance = begins_with(values, 0);
+  for (; loaded < min(X_STAGES, K_STAGES); ++loaded) load_x(base, x, first_row, loaded, thread);
+  int arriving[STAGES - 1];  // stages of x that have come when the groups of copies behind have not
+  #pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) {
+    if (s < tile.y) load_weights(weights, values, s, thread);
+    commit_copies();
+    arriving[s] = loaded;
+  }
+  SUM sums[ALL] = {};
+  const Lane place_of(warp * 16, lane);
+  #pragma unroll 1
+  for (int s = 0; s < tile.y; ++s) {
+    begun += advance;
+    if (s + 1 < tile.y) advance = begins_with(values, s + 1);
+    if (begun > arriving[0]) {  // a stage of few weights, whose x is not there yet
+      if (begun > loaded) {
+        __syncthreads();  // the ring is not read
+        for (loaded = max(loaded, begun - 2); loaded < begun; ++loaded)
+          load_x(base, x, first_row, loaded, thread);
+      }
+      asm volatile("cp.async.wait_all;" : : : "memory");
+    } else {
+      await_copies<STAGES - 2>();
+    }
+    __syncthreads();
+    if (s + STAGES - 1 < tile.y) load_weights(weights, values, s + STAGES - 1, thread);
+    for (; loaded < min(begun - 2 + X_STAGES, K_STAGES); ++loaded)
+      load_x(base, x, first_row, loaded, thread);
+    commit_copies();
+    #pragma unroll
+    for (int i = 0; i + 1 < STAGES - 1; ++i) arriving[i] = arriving[i + 1];
+    arriving[STAGES - 2] = loaded;
+    const int odd = begun - 1 - begun % 2, even = begun - 2 + begun % 2;  // the newest of each
+    const Window window = {base + even % X_STAGES * X_STAGE,
+                           base + max(odd, 0) % X_STAGES * X_STAGE};
+    multiply_stage(sums, window, place_of, weights + s % STAGES * W_STAGE, lane);
+  }
+  await_copies<0>();
+  await_terms(group);
+  #pragma unroll
+  for (int b = 0; b < BLOCKS_M; ++b) {
+    const int4 entry = read_entry(places, tile, lane);
+    __syncwarp();
+    lay_out(sums + b * (WIDTH / 2), rows, terms, from, lane);
+    __syncwarp();
+    const Rows own = rows_of(first_row, (b * WARPS + warp) * 16);
+    store_rows(rows, from, places, entry, y, own.first, own.count, tile, lane);
+  }
+}
+"""
+"""TWO_WORDS and PLACES stand for those of `pick_source`; `words_source.WORDS` or `sums_source.SUMS`
+and `help_source.ROWS_OF` come before, and product(d, a, b0, b1) of one instruction."""
+
+PRODUCT = r"""
+__device__ __forceinline__ void product(
+    SUM* d, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  asm volatile("INSTRUCTION {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+KIND"(d[0]), "+KIND"(d[1]), "+KIND"(d[2]), "+KIND"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+"""
+"""INSTRUCTION stands for mma.sync with its types, KIND for the constraint of a sum's registers."""

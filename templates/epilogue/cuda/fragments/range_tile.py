@@ -1,0 +1,73 @@
+"""Epilogue of the wgmma pipeline where a block's only tile is quantised by the range of all."""
+
+from tvm.script import tirx as T
+
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import fetch_residual_rows
+
+
+def rows_there(plan, pixels, channel):
+    """Whether two rows exist, and channels left."""
+    return [*(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels), plan.workload.k - channel]
+
+
+@T.inline
+def find_values(plan, accumulator, arrays, share, numbers):
+    """Values of a thread's tile in the place of their sums, and their range in numbers."""
+    numbers[0] = T.float32(0)
+    numbers[1] = T.float32(0)
+    for step in T.unroll(share.steps(plan)):
+        unit = T.meta_var(share.unit(plan, step))
+        channel = T.meta_var(share.channel(plan, unit.group))
+        if plan.residual_late:
+            fetch_residual_rows(plan, arrays, unit, share)
+        pixels = T.meta_var(share.pixels(plan, unit.block))
+        T.cuda.func_call(
+            plan.values_of_rows.name,
+            accumulator.ptr_to([unit.accumulator]),
+            arrays.scale.ptr_to([channel]),
+            arrays.bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
+            arrays.bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
+            arrays.scalars.ptr_to([0]),
+            arrays.words.ptr_to([plan.residual_at(unit, 0)]),
+            arrays.words.ptr_to([plan.residual_at(unit, 1)]),
+            numbers.ptr_to([0]),
+            *rows_there(plan, pixels, channel),
+            arrays.of_run[0],
+            arrays.of_run[1],
+            source_code=plan.values_of_rows.source,
+        )
+
+
+@T.inline
+def quantise_tile(plan, accumulator, arrays, smem, share, written, block, numbers):
+    """Consumer warpgroups of all blocks: their tiles in bytes; numbers: three registers."""
+    find_values(plan, accumulator, arrays, share, numbers)
+    T.cuda.func_call(
+        plan.meet_all.name,
+        numbers.ptr_to([0]),
+        written.words.ptr_to([0]),
+        smem.ptr_to([plan.range_offset]),
+        block,
+        share.thread.consumer * 128 + share.thread.index,
+        written.scale.ptr_to([0]),
+        written.zero_point.ptr_to([0]),
+        source_code=plan.meet_all.source,
+    )
+    for step in T.unroll(share.steps(plan)):
+        unit = T.meta_var(share.unit(plan, step))
+        channel = T.meta_var(share.channel(plan, unit.group))
+        pixels = T.meta_var(share.pixels(plan, unit.block))
+        T.cuda.func_call(
+            plan.bytes_of_rows.name,
+            accumulator.ptr_to([unit.accumulator]),
+            numbers.ptr_to([0]),
+            arrays.y.ptr_to([pixels[0].index * plan.workload.k + channel]),
+            arrays.y.ptr_to([pixels[1].index * plan.workload.k + channel]),
+            *rows_there(plan, pixels, channel),
+            source_code=plan.bytes_of_rows.source,
+        )
+    T.cuda.func_call(
+        plan.clear_all.name, numbers.ptr_to([0]), written.words.ptr_to([0]),
+        share.thread.consumer * 128 + share.thread.index,
+        source_code=plan.clear_all.source,
+    )  # fmt: skip

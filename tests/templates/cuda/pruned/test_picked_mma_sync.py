@@ -1,0 +1,63 @@
+"""The tile-wise kernel that picks on mma.sync: outputs on the emulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
+
+from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaConfig
+from autoq.templates.cuda.pruned.picked_mma_sync.gemm_tile_picked_mma_sync import TEMPLATE
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.structure import Structure
+from autoq.templates.target import parse_target
+
+TARGET = parse_target("cuda:sm_80")
+CLASS = Sparsity("tw", 64, 160, Structure(512, 192, 320))
+FEW = Sparsity("tw", 64, 100, Structure(40, 20, 24))
+BYTES = Gemm(100, 300, 416, sparsity=CLASS)
+FLOATS = FloatGemm(100, 300, 416, weight_dtype="float16", sparsity=CLASS)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (replace(BYTES, m=300, k=2080), PickedMmaConfig(256, 8, 4, 3)),
+        (replace(BYTES, k=4096, in_dtype="uint8", sparsity=FEW), PickedMmaConfig(64, 4, 3, 4, 2)),
+        (
+            FloatGemm(70, 100, 80, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
+                      sparsity=Sparsity("tw", 24, 60, Structure(96, 32, 64))),
+            PickedMmaConfig(64, 4, 2, 3),
+        ),
+        (
+            replace(BYTES, n=301, epilogue=Epilogue("float16", row_scale=True, float_bias=True)),
+            PickedMmaConfig(128, 4, 2, 3),
+        ),
+    ],
+    ids=["long", "few", "bfloat16", "row scales"],
+)  # fmt: skip
+def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+def test_what_it_declines() -> None:
+    for arch in ("sm_80", "sm_86", "sm_89"):
+        assert TEMPLATE.matches(BYTES, parse_target(f"cuda:{arch}"))
+        assert TEMPLATE.matches(FLOATS, parse_target(f"cuda:{arch}"))
+    assert not any(
+        TEMPLATE.matches(BYTES, parse_target(f"cuda:{arch}")) for arch in ("sm_75", "sm_90a")
+    )
+    others = (
+        BYTES.dense, replace(BYTES, k=200), replace(BYTES, epilogue=Epilogue("int4")),
+        replace(BYTES, sparsity=replace(CLASS, granularity=512)),
+        Conv2d(2, 7, 9, 64, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=CLASS),
+    )  # fmt: skip
+    assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
