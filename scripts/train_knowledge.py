@@ -2,9 +2,10 @@
 
     python scripts/train_knowledge.py tuning_logs/spaces -o tuning_logs/h200/knowledge.json
 
-The model begins every search. `--decides` names the preferred templates of those workloads whose
-untuned choice it makes as well: families for which `bench/searching/bench_predicted.py` shows that
-its choice is at least as fast as the untuned default. All others keep their estimates.
+The model begins every search. `--decides TEMPLATE=RATIO` names the preferred templates of those
+workloads whose untuned choice it makes as well, and how much faster than the default that choice
+has to promise to be: families for which `bench/searching/bench_predicted.py` shows that the choice
+is at least as fast as the untuned default. All others keep their estimates.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ from autoq.records.recorded_space import SUFFIX
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("spaces", type=Path, help="folder of recorded spaces")
-    parser.add_argument("--decides", nargs="*", default=[], help="names of preferred templates")
+    parser.add_argument("--decides", nargs="*", default=[], help="TEMPLATE=RATIO, e.g. 1.06")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
-    unknown = sorted(set(options.decides) - set(templates))
+    decides = {name: float(least) for name, least in (one.split("=") for one in options.decides)}
+    unknown = sorted(set(decides) - set(templates))
     if unknown:
         parser.error(f"--decides: no template is called {', '.join(unknown)}")
     paths = sorted(options.spaces.rglob(f"*{SUFFIX}"))
     jobs = len(os.sched_getaffinity(0))
-    model = model_of(paths, templates, nthread=jobs, decides=options.decides)
+    model = model_of(paths, templates, nthread=jobs, decides=decides)
     size = model.save(options.output)
     about = model.about
     print(f"{about.trials} trials of {about.workloads} workloads on {about.device}: {size} bytes")

@@ -180,8 +180,11 @@ def choose(
     model = usable(models, target.arch, host.device)
     preferred = matches[0]
     default = preferred.default(workload, target)
-    if model is not None and preferred.tunable and model.decides(preferred.name, preferred.version):
+    least = None
+    if model is not None and preferred.tunable:
+        least = model.least_promise(preferred.name, preferred.version)
+    if model is not None and least is not None:
         found = predicted(model, workload, tunable, target)
-        if fastest := worthwhile(found, preferred, default):
+        if fastest := worthwhile(found, preferred, default, least):
             return Chosen(fastest.template, fastest.config, PREDICTED)
     return Chosen(preferred, default, DEFAULT if tunable else FIXED)

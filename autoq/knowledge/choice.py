@@ -1,31 +1,30 @@
-"""Configurations that a model expects to be fast for a workload, out of those that were elsewhere.
+"""Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
-Candidates are the untuned default and what was fast for the workloads of the records, where it is
-legal for this one. They are few, so that a choice takes milliseconds, and each has run somewhere.
+Candidates are the untuned default of each template, and of the preferred one those that it
+estimates to be fastest among random draws. What was fast for other workloads is none: such
+choices for ResNet-50's layers are slower than their defaults on average (`search/README.md`).
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from autoq.errors import ConfigError
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.siblings import siblings
+from autoq.search.knobs import plain_config
+from autoq.search.space import Space
+from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
-LEAST_PROMISE = math.log(1.06)
-"""What a choice must promise over the untuned default, in the logarithm of the time.
-
-With less a choice is about as often wrong as right (`search/README.md`, on recorded spaces).
-"""
+# Random configurations of the preferred template, in parts that give a candidate each.
+_DRAWS, _PARTS = 512, 6
 
 
 @dataclass(frozen=True)
@@ -42,38 +41,48 @@ def predicted(
 ) -> list[Prediction]:
     """Candidates by predicted time, the fastest first; none where the model knows no template.
 
-    templates: those that match the workload, the preferred one first, whose default is a candidate.
+    templates: those that match the workload, the preferred one first.
     A configuration that failed for a workload of the records is none.
     """
     known = [t for t in templates if model.about.versions.get(t.name) == t.version]
-    if not known:
-        return []
     found: list[Prediction] = []
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
-        configs: dict[int, Any] = {}
+        codes = [space.code(template.default(workload, target))]
         if template is templates[0]:
-            default = template.default(workload, target)
-            configs[space.code(default)] = default
-        for name, values in model.about.portfolio:
-            if name == template.name and _key(name, values) not in failed:
-                try:
-                    config = space.from_dict(values)
-                except ConfigError:
-                    continue
-                configs.setdefault(space.code(config), config)
-        codes = np.fromiter(configs, np.int64, len(configs))
-        features = model.columns.matrix(workload, template.name, space, codes, target)
-        scores = model.predict(features).tolist()
-        found += map(Prediction, [template] * len(scores), configs.values(), scores)
+            codes += _estimated(space, codes)
+        configs = {code: space.config(code) for code in codes}
+        codes = [c for c in codes if _key(template.name, plain_config(configs[c])) not in failed]
+        legal = np.array(codes, np.int64)
+        scores = model.predict(model.columns.matrix(workload, template.name, space, legal, target))
+        found += [
+            Prediction(template, configs[code], float(score))
+            for code, score in zip(codes, scores, strict=True)
+        ]
     return sorted(found, key=lambda one: one.slowness)
 
 
-def worthwhile(found: Sequence[Prediction], template: Template, default: Any) -> Prediction | None:
-    """The fastest of `predicted`, where it promises enough over a template's default; else None."""
+def _estimated(space: Space[Any], but: Sequence[int]) -> list[int]:
+    """Of each part of some random draws the one with the least estimate, so that they differ."""
+    names = space.feature_names
+    if ESTIMATE not in names:
+        return []
+    codes = space.sample_codes(np.random.default_rng(0), _DRAWS, set(but))
+    estimates = space.encode_codes(codes)[:, names.index(ESTIMATE)]
+    parts = [np.arange(i, len(codes), _PARTS) for i in range(min(_PARTS, len(codes)))]
+    return [int(codes[part[np.argmin(estimates[part])]]) for part in parts]
+
+
+def worthwhile(
+    found: Sequence[Prediction], template: Template, default: Any, least: float
+) -> Prediction | None:
+    """The fastest of `predicted`, where it promises enough over a template's default; else None.
+
+    least: in the logarithm of the time.
+    """
     own = [one.slowness for one in found if one.template is template and one.config == default]
-    if own and own[0] - found[0].slowness >= LEAST_PROMISE:
+    if own and own[0] - found[0].slowness >= least:
         return found[0]
     return None
 

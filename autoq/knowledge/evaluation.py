@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -13,11 +15,15 @@ from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lookup import template_versions
+from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 
 COUNTS = (1, 2, 4, 8, 16, 32)
 """Measurements after which the best so far is looked at."""
+
+PROMISES = (1.03, 1.06, 1.1, 1.15)
+"""How much faster than the default a choice may have to promise to be, to be looked at."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,9 @@ class LeftOut:
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
-    to be the fastest, and the logarithm of what that promises over the default, NaN without one.
+    to be the fastest of the defaults and best estimates, which are what `choice.predicted` takes
+    (of all without a default), and the logarithm of what that promises over the default, NaN
+    without one.
     """
 
     lesson: Lesson
@@ -48,24 +56,67 @@ def leave_one_out(
     seeds: int,
     counts: Sequence[int] = COUNTS,
     notify: Callable[[str], None] = lambda text: None,
+    jobs: int = 1,
 ) -> list[LeftOut]:
-    """Rank every lesson by models of all lessons of other shapes, one model for each seed."""
+    """Rank every lesson by models of all lessons of other shapes, one model for each seed.
+
+    jobs: processes, which take a shape at a time; the result is the same with any number.
+    """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
     for one in lessons:
         shapes[one.shape].append(_Held(one, templates))
-    found = []
-    for shape, held in shapes.items():
-        rest = [one for one in lessons if one.shape != shape]
-        for seed in range(seeds):
-            model = trained(rest, "", "", versions, "", seed)
+    work = _Work(lessons, versions, seeds, counts)
+    found: dict[str, list[LeftOut]] = {}
+
+    def done(shape: str, left: list[LeftOut]) -> None:
+        found[shape] = left
+        for one in left:
+            notify(f"{one.lesson.workload}: {np.median(one.shares, axis=0).round(3).tolist()}")
+
+    if jobs == 1:
+        for shape, held in shapes.items():
+            done(shape, work.ranked(held))
+    else:
+        # Children of a fork have the lessons already, which take long to send.
+        begin = (work, list(shapes.values()))
+        with ProcessPoolExecutor(jobs, get_context("fork"), _begin, begin) as pool:
+            futures = {pool.submit(_ranked, i): shape for i, shape in enumerate(shapes)}
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+    return [one for shape in shapes for one in found[shape]]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is done with each shape."""
+
+    lessons: Sequence[Lesson]
+    versions: Mapping[str, int]
+    seeds: int
+    counts: Sequence[int]
+
+    def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
+        """What models that have not seen the lessons' shape make of them."""
+        shape = held[0].shape
+        rest = [one for one in self.lessons if one.shape != shape]
+        for seed in range(self.seeds):
+            model = trained(rest, "", "", self.versions, "", seed)
             for one in held:
-                one.rank(model, counts)
-        for one in held:
-            left = one.left_out(counts)
-            found.append(left)
-            notify(f"{left.lesson.workload}: {np.median(left.shares, axis=0).round(3).tolist()}")
-    return found
+                one.rank(model, self.counts)
+        return [one.left_out(self.counts) for one in held]
+
+
+_begun: list[tuple[_Work, list[list[_Held]]]] = []
+
+
+def _begin(work: _Work, held: list[list[_Held]]) -> None:
+    _begun.append((work, held))
+
+
+def _ranked(index: int) -> list[LeftOut]:
+    work, held = _begun[0]
+    return work.ranked(held[index])
 
 
 class _Held:
@@ -73,12 +124,17 @@ class _Held:
 
     def __init__(self, lesson: Lesson, templates: Mapping[str, Template]) -> None:
         self._lesson = lesson
+        self.shape = lesson.shape
         fitting = matching(lesson.workload, lesson.target, list(templates.values()))
         preferred = next(template for template in fitting if template.tunable)
         self._family = preferred.name
         default = preferred.name, preferred.default(lesson.workload, lesson.target)
         trials = zip(lesson.templates, lesson.configs, strict=True)
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
+        self._candidates = np.ones(len(lesson.seconds), bool)
+        if self._default is not None:
+            self._candidates = np.isin(lesson.drawn, (DEFAULT, ESTIMATED))
+            self._candidates[self._default] = True
         self._shares: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
@@ -87,10 +143,11 @@ class _Held:
         slowness = model.predict(self._lesson.matrix(model.columns))
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
+        first = int(order[self._candidates[order]][0])
         promised = math.nan
         if self._default is not None:
-            promised = float(slowness[self._default] - slowness[order[0]])
-        self._choices.append((self._over_best(int(order[0])), promised))
+            promised = float(slowness[self._default] - slowness[first])
+        self._choices.append((self._over_best(first), promised))
 
     def _over_best(self, trial: int) -> float:
         return float(self._lesson.seconds[trial] / self._lesson.seconds.min())

@@ -13,7 +13,6 @@ import numpy as np
 from autoq.errors import ConfigError
 from autoq.knowledge.features import Columns, fixed, varied
 from autoq.records.recorded_space import RecordedWorkload, SpaceTrial
-from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -26,7 +25,8 @@ _FAILURE, _SLOW = 0.7, math.log(8.0)
 class Lesson:
     """The usable trials of one workload.
 
-    seconds are infinite for failures; configs and templates are in their order.
+    seconds are infinite for failures; configs, templates and how they were drawn are in their
+    order.
     """
 
     workload: Workload
@@ -35,6 +35,7 @@ class Lesson:
     configs: tuple[Any, ...]
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
+    drawn: tuple[str, ...]
 
     @property
     def targets(self) -> np.ndarray:
@@ -84,6 +85,7 @@ def lesson(
     names: list[str] = []
     configs: list[Any] = []
     seconds: list[float] = []
+    drawn: list[str] = []
     parts: list[dict[str, np.ndarray]] = []
     for name, trials in by_template.items():
         if not templates[name].matches(workload, target):
@@ -98,6 +100,7 @@ def lesson(
             codes.append(space.code(config))
             configs.append(config)
             names.append(name)
+            drawn.append(trial.drawn)
             seconds.append(math.inf if trial.seconds is None else trial.seconds)
         if codes:
             own = {
@@ -109,27 +112,14 @@ def lesson(
     times = np.array(seconds)
     if not np.isfinite(times).any():
         return None
-    return Lesson(workload, target, tuple(names), tuple(configs), times, _stacked(parts))
+    return Lesson(
+        workload, target, tuple(names), tuple(configs), times, _stacked(parts), tuple(drawn)
+    )  # fmt: skip
 
 
 def all_columns(lessons: Iterable[Lesson]) -> Columns:
     """Every column that some lesson has, in the order of their first use."""
     return Columns(list(dict.fromkeys(name for one in lessons for name in one.columns)))
-
-
-def best_configs(lessons: Sequence[Lesson], each: int) -> list[tuple[str, dict[str, Any]]]:
-    """Of each lesson and template the `each` fastest configurations, none twice."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
-    for one in lessons:
-        taken: dict[str, int] = {}
-        for i in np.argsort(one.seconds, kind="stable").tolist():
-            name = one.templates[i]
-            if not math.isfinite(one.seconds[i]) or taken.get(name, 0) >= each:
-                continue
-            taken[name] = taken.get(name, 0) + 1
-            config = plain_config(one.configs[i])
-            found.setdefault(f"{name} {config}", (name, config))
-    return list(found.values())
 
 
 def _stacked(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

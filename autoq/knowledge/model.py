@@ -7,6 +7,7 @@ XGBoost writes; columns are its feature names, all else stands in its attributes
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 
 from autoq.errors import RecordError
 from autoq.knowledge.features import Columns
-from autoq.knowledge.lessons import Lesson, all_columns, best_configs
+from autoq.knowledge.lessons import Lesson, all_columns
 from autoq.replace_file import replace_file
 
 if TYPE_CHECKING:
@@ -27,14 +28,21 @@ FORMAT = 1
 LARGEST_BYTES = 2 << 20
 """Of a model that ships."""
 
+LEAST_PROMISE = 1.06
+"""How much faster than the untuned default a choice must promise to be, where a model does not say.
+
+With less a choice is about as often wrong as right (`search/README.md`, on recorded spaces).
+"""
+
+# A model is the mean of several boosters, which differ by their seeds: of one alone, the order of a
+# space's best depends more on the seed.
+_MEMBERS = 4
+_ROUNDS = 100
 _SETTINGS = {
-    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.08, "min_child_weight": 4,
+    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.12, "min_child_weight": 4,
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
     "verbosity": 0,
 }  # fmt: skip
-_ROUNDS = 300
-# Configurations of each workload and template that are candidates elsewhere.
-_PORTFOLIO = 6
 # Slow configurations need not be told apart: a trial weighs less the slower it is.
 _SLOWNESS = 0.5
 
@@ -44,9 +52,9 @@ class About:
     """What a model was made of.
 
     device and arch: of the records; versions: of the templates, by name; trials and workloads:
-    how many; portfolio: configurations that were fast somewhere; failed: those that failed, each
-    with its template; date of the newest record; decides: preferred templates of the workloads
-    whose untuned choice the model makes, None for all.
+    how many; failed: configurations that failed, each with its template; date of the newest record;
+    decides: preferred templates of the workloads whose untuned choice the model makes, each with
+    how much faster than the default that choice must promise to be (1.0 for any), None for all.
     """
 
     device: str
@@ -54,10 +62,9 @@ class About:
     versions: Mapping[str, int]
     trials: int
     workloads: int
-    portfolio: Sequence[tuple[str, Mapping[str, Any]]]
     failed: Sequence[tuple[str, Mapping[str, Any]]]
     date: str
-    decides: Sequence[str] | None = None
+    decides: Mapping[str, float] | None = None
 
 
 class KnowledgeModel:
@@ -68,10 +75,17 @@ class KnowledgeModel:
         self.about = about
         self.columns = Columns(booster.feature_names or ())
 
-    def decides(self, preferred: str, version: int) -> bool:
-        """Whether it makes the untuned choice of workloads with this preferred template."""
-        chosen = self.about.decides is None or preferred in self.about.decides
-        return chosen and self.about.versions.get(preferred) == version
+    def least_promise(self, preferred: str, version: int) -> float | None:
+        """Log of what a choice must promise over the default of this preferred template.
+
+        None where the default is not the model's to replace.
+        """
+        if self.about.versions.get(preferred) != version:
+            return None
+        if self.about.decides is None:
+            return math.log(LEAST_PROMISE)
+        least = self.about.decides.get(preferred)
+        return None if least is None else math.log(least)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Log of the time over the best of the workload, float64 [n], of features [n, columns]."""
@@ -133,7 +147,7 @@ def trained(
     date: str,
     seed: int = 0,
     nthread: int = 1,
-    decides: Sequence[str] | None = None,
+    decides: Mapping[str, float] | None = None,
 ) -> KnowledgeModel:
     """A model of some lessons, of one device; the same lessons and seed give the same model.
 
@@ -157,14 +171,41 @@ def trained(
         features, targets, weight=weights / weights.mean(), feature_names=list(columns.names),
         nthread=nthread,
     )  # fmt: skip
-    booster = xgboost.train({**_SETTINGS, "seed": seed, "nthread": nthread}, data, _ROUNDS)
+    boosters = [
+        xgboost.train({**_SETTINGS, "seed": _MEMBERS * seed + i, "nthread": nthread}, data, _ROUNDS)
+        for i in range(_MEMBERS)
+    ]
     used = {name for one in lessons for name in one.templates}
     about = About(
         device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
-        best_configs(lessons, _PORTFOLIO), _failed(lessons), date,
-        None if decides is None else sorted(decides),
+        _failed(lessons), date,
+        None if decides is None else dict(sorted(decides.items())),
     )  # fmt: skip
-    return KnowledgeModel(booster, about)
+    return KnowledgeModel(_mean(boosters), about)
+
+
+def _mean(boosters: Sequence[xgboost.Booster]) -> xgboost.Booster:
+    """One booster with the trees of several, which predicts the mean of what they predict."""
+    import xgboost
+
+    models = [json.loads(bytes(one.save_raw("json"))) for one in boosters]
+    trees = []
+    for model in models:
+        for tree in model["learner"]["gradient_booster"]["model"]["trees"]:
+            tree["id"] = len(trees)
+            # A leaf's value stands where other nodes have what they split at.
+            tree["split_conditions"] = [
+                value / len(models) if left < 0 else value
+                for value, left in zip(tree["split_conditions"], tree["left_children"], strict=True)
+            ]
+            trees.append(tree)
+    joined = models[0]["learner"]["gradient_booster"]["model"]
+    joined["trees"], joined["tree_info"] = trees, [0] * len(trees)
+    joined["iteration_indptr"] = list(range(len(trees) + 1))
+    joined["gbtree_model_param"]["num_trees"] = str(len(trees))
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(json.dumps(models[0]).encode()))
+    return booster
 
 
 def _failed(lessons: Sequence[Lesson]) -> list[tuple[str, dict[str, Any]]]:

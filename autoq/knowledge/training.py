@@ -55,7 +55,7 @@ def model_of(
     templates: Mapping[str, Template],
     seed: int = 0,
     nthread: int = 1,
-    decides: Sequence[str] | None = None,
+    decides: Mapping[str, float] | None = None,
 ) -> KnowledgeModel:
     """A model of all trials in files, which must be of one device or of several with one chip.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.records.recorded_space import DEFAULT, ESTIMATED, NEIGHBOUR, UNIFORM
 from autoq.search.space import Space
 from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.search.union import Candidate
@@ -15,7 +16,6 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
-DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR = "default", "uniform", "estimated", "neighbour"
 DRAWN = (DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR)
 """How a configuration came to be recorded."""
 

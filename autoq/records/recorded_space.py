@@ -26,6 +26,9 @@ from autoq.templates.workload_key import from_dict, key, to_dict
 
 FORMAT = 1
 SUFFIX = ".space.json.xz"
+DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR = "default", "uniform", "estimated", "neighbour"
+"""How a configuration was drawn to be recorded."""
+
 UNKNOWN = ""
 """How a configuration was drawn, where nobody noted it."""
 

@@ -34,6 +34,14 @@ _ONE = (
 _GROUPED = (
     (56, 256, 64, 3, 1), (28, 512, 64, 3, 1), (14, 1024, 64, 3, 1), (14, 384, 8, 3, 1),
     (112, 64, 64, 3, 2), (14, 480, 480, 5, 1), (28, 144, 144, 5, 1), (7, 672, 672, 3, 1),
+    (28, 160, 10, 3, 1), (14, 400, 25, 3, 1), (56, 144, 144, 5, 2), (28, 240, 240, 3, 2),
+    (14, 480, 480, 3, 1), (7, 1152, 1152, 5, 1), (56, 64, 4, 3, 1), (14, 256, 8, 3, 1),
+    (28, 96, 96, 3, 1), (14, 320, 20, 3, 1),
+)  # fmt: skip
+# Height and width, channels in and out, taps: of stride 2, of ResNet-18 and YOLO.
+_STRIDED = (
+    (28, 128, 256, 3), (14, 256, 512, 3), (56, 64, 128, 1), (28, 128, 256, 1), (14, 256, 512, 1),
+    (80, 64, 128, 3),
 )  # fmt: skip
 _BATCHES = (8, 1, 8, 128)
 
@@ -43,11 +51,17 @@ def convolutions() -> list[Conv2d]:
     layers = [(h, c, k, 3, s, 1) for h, c, k, s in _THREE]
     layers += [(h, c, k, 1, 1, 1) for h, c, k in _ONE]
     layers += [(h, c, c, taps, s, groups) for h, c, groups, taps, s in _GROUPED]
+    layers += [(h, c, k, taps, 2, 1) for h, c, k, taps in _STRIDED]
     return [
         Conv2d(_BATCHES[i % 4], h, h, c, k, taps, taps, (stride, stride), (taps // 2,) * 4,
-               groups=groups, in_dtype="uint8", epilogue=Epilogue("uint8"))
+               groups=groups, in_dtype="uint8", epilogue=_epilogue(c, k, stride))
         for i, (h, c, k, taps, stride, groups) in enumerate(layers)
     ]  # fmt: skip
+
+
+def _epilogue(c: int, k: int, stride: int) -> Epilogue:
+    """Layers of twice the channels and the same image end a block of ResNeXt-50, with its sum."""
+    return Epilogue("uint8", "uint8", True) if k == 2 * c and stride == 1 else Epilogue("uint8")
 
 
 CASES = convolutions()

@@ -11,15 +11,16 @@ import pytest
 from autoq.compilation.selection import DEFAULT, PREDICTED, choose
 from autoq.devices import Host, resolve
 from autoq.errors import RecordError
-from autoq.knowledge.choice import LEAST_PROMISE, Prediction, predicted, usable, worthwhile
+from autoq.knowledge.choice import Prediction, predicted, usable, worthwhile
 from autoq.knowledge.evaluation import leave_one_out
 from autoq.knowledge.features import workload_features
 from autoq.knowledge.lessons import lesson
-from autoq.knowledge.model import load_model, parse_model
+from autoq.knowledge.model import LEAST_PROMISE, load_model, parse_model
 from autoq.knowledge.training import gathered, lessons_of, model_of
 from autoq.records.database import Database
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import target_of
+from autoq.search.knobs import plain_config
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 
@@ -52,7 +53,7 @@ def test_a_model_is_the_same_again_and_survives_its_file(model, spaces, template
     recorded = read_space(spaces[0])
     features = lesson(recorded, templates, target_of(recorded)).matrix(found.columns)
     np.testing.assert_array_equal(found.predict(features), model.predict(features))
-    assert found.about.portfolio and found.about.trials == model.about.trials
+    assert found.about.trials == model.about.trials
     assert found.about.device == "NVIDIA H200"
     again = model_of(spaces, templates)
     np.testing.assert_array_equal(again.predict(features), model.predict(features))
@@ -82,11 +83,7 @@ def test_a_configuration_that_failed_is_never_predicted(model, workload, templat
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
     best = predicted(model, workload, matches, target)[0]
-    name, values = next(
-        (name, values) for name, values in model.about.portfolio
-        if best.template.name == name
-        and best.template.space(workload, target).from_dict(values) == best.config
-    )  # fmt: skip
+    name, values = best.template.name, plain_config(best.config)
     about = dataclasses.replace(model.about, failed=[(name, values)])
     warned = type(model)(model._booster, about)
     assert best.config not in [one.config for one in predicted(warned, workload, matches, target)]
@@ -103,6 +100,9 @@ def test_a_layer_without_a_record_takes_the_prediction(model, workload, template
     listed = list(templates.values())
     other = dataclasses.replace(workload, h=20, w=20)
     host = Host(resolve("cuda:sm_90a").target, "NVIDIA H200")
+    preferred = matching(other, host.target, listed)[0].name
+    about = dataclasses.replace(model.about, decides={preferred: 1.0})
+    model = type(model)(model._booster, about)
     chosen = choose(other, host, Database(()), listed, [model])
     assert chosen.source == PREDICTED
     assert chosen.template.space(other, host.target).legal(chosen.config)
@@ -119,8 +119,9 @@ def test_other_shapes_carry_over(spaces, templates):
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9
-        # The first of the order is what a model takes, whose speed is the first share.
-        assert left.choices[0, 0] == pytest.approx(1 / left.shares[0][0])
+        # Without a default a model takes the first of the order, whose speed is the first share.
+        if left.default is None:
+            assert left.choices[0, 0] == pytest.approx(1 / left.shares[0][0])
         # A searched space need not hold the default, of which a model cannot promise anything then.
         assert (left.default is None) == np.isnan(left.choices[0, 1])
 
@@ -128,11 +129,12 @@ def test_other_shapes_carry_over(spaces, templates):
 def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, templates):
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
-    default = matches[0].default(workload, target)
-    found = [
-        Prediction(matches[0], None, 0.10), Prediction(matches[0], default, 0.11 + LEAST_PROMISE),
-    ]  # fmt: skip
-    assert worthwhile(found, matches[0], default) is found[0]
-    found[1] = Prediction(matches[0], default, 0.09 + LEAST_PROMISE)
-    assert worthwhile(found, matches[0], default) is None
-    assert worthwhile(found[:1], matches[0], default) is None
+    preferred, default = matches[0], matches[0].default(workload, target)
+    least = model.least_promise(preferred.name, preferred.version)
+    assert least == pytest.approx(np.log(LEAST_PROMISE))
+    assert model.least_promise(preferred.name, preferred.version + 1) is None
+    found = [Prediction(preferred, None, 0.10), Prediction(preferred, default, 0.11 + least)]
+    assert worthwhile(found, preferred, default, least) is found[0]
+    found[1] = Prediction(preferred, default, 0.09 + least)
+    assert worthwhile(found, preferred, default, least) is None
+    assert worthwhile(found[:1], preferred, default, least) is None

@@ -4,9 +4,9 @@ For each workload a model is trained on the recorded spaces of all other shapes,
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
 Random order (the median of draws) and the templates' own estimates stand beside it. The first of
-that order stands beside the untuned default, too: `predicted` is the time of what the model takes
-first of all that was recorded, `promising` that of what `compile` would take of the two. It needs
-no device.
+the defaults and best estimates among them stands beside the untuned default, too: `predicted` is
+its time, since `compile` takes one of those, and that with `promised` is of what is taken where a
+choice has to promise as much over the default, which is taken elsewhere. It needs no device.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.knowledge.choice import LEAST_PROMISE
-from autoq.knowledge.evaluation import COUNTS, LeftOut, leave_one_out
+from autoq.knowledge.evaluation import COUNTS, PROMISES, LeftOut, leave_one_out
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.replaying.loading import shipped_spaces
@@ -58,7 +57,10 @@ def row(found: LeftOut) -> dict[str, Any]:
 
 
 def untuned(found: list[LeftOut]) -> dict[str, Any]:
-    """Of each family whose defaults were recorded, times over the best: mean and worst."""
+    """Of each family whose defaults were recorded, times over the best: mean and worst.
+
+    worst_over_default: of the times over those of the defaults.
+    """
     families: dict[str, list[LeftOut]] = defaultdict(list)
     for one in found:
         if one.default is not None:
@@ -70,15 +72,20 @@ def untuned(found: list[LeftOut]) -> dict[str, Any]:
 def _untuned_row(found: list[LeftOut]) -> dict[str, Any]:
     default = np.array([[one.default] * len(one.choices) for one in found])
     predicted = np.array([one.choices[:, 0] for one in found])
-    enough = np.array([one.choices[:, 1] for one in found]) >= LEAST_PROMISE
-    ways = {
-        "default": default, "predicted": predicted,
-        "promising": np.where(enough, predicted, default),
+    promised = np.exp([one.choices[:, 1] for one in found])
+    ways = {"default": default, "predicted": predicted}
+    for least in PROMISES:
+        ways[f"promised {least}"] = np.where(promised >= least, predicted, default)
+    return {
+        "spaces": len(found),
+        **{
+            way: {
+                "mean": round(float(times.mean()), 4), "worst": round(float(times.max()), 4),
+                "worst_over_default": round(float((times / default).max()), 4),
+            }
+            for way, times in ways.items()
+        },
     }  # fmt: skip
-    row: dict[str, Any] = {"spaces": len(found)}
-    for way, times in ways.items():
-        row[way] = {"mean": round(float(times.mean()), 4), "worst": round(float(times.max()), 4)}
-    return row
 
 
 def result(found: list[LeftOut], seeds: int) -> dict[str, Any]:
@@ -108,6 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
@@ -115,7 +123,7 @@ def main() -> None:
     lessons = lessons_of(gathered(paths), templates)
     found = leave_one_out(
         lessons, templates, options.seeds,
-        notify=lambda text: print(text, flush=True),
+        notify=lambda text: print(text, flush=True), jobs=options.jobs,
     )  # fmt: skip
     data = result(found, options.seeds)
     options.output.write_text(json.dumps(data, indent=1) + "\n")

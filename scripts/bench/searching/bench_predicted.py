@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from autoq.devices import require_device, resolve
-from autoq.knowledge.choice import LEAST_PROMISE, predicted
+from autoq.knowledge.choice import predicted
+from autoq.knowledge.evaluation import PROMISES
 from autoq.knowledge.lessons import Lesson, shape_of
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.knowledge.training import gathered, lessons_of
@@ -208,34 +209,32 @@ def case_of(one: Choices, measured: Mapping[Candidate, float | None]) -> dict[st
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of all rows and of each family, times over those of the records.
 
-    What a model knew nothing of is left to the default; `, promising` leaves to it besides where
-    the model promises too little, as `compile` does.
+    What a model knew nothing of is left to the default; `, promised` leaves to it besides where the
+    model promises less, as `compile` does.
     """
     found = {}
-    promising = [(way, least) for way in WAYS[2:] for least in (0.0, LEAST_PROMISE)]
+    promising = [(way, least) for way in WAYS[2:] for least in (1.0, *PROMISES)]
     for family in ("all", *sorted({row["family"] for row in rows})):
         own = [row for row in rows if row["record_us"] and family in ("all", row["family"])]
         ways = {}
-        for way, least in (("default", 0.0), *promising):
-            taken = [row[f"{way}_us"] is not None and _promised(row, way) >= least for row in own]
+        for way, least in (("default", 1.0), *promising):
+            taken = [
+                row[f"{way}_us"] is not None and row.get(f"{way}_promised", 1.0) >= least
+                for row in own
+            ]
             ratios = [
                 row[f"{way}_us" if of_model else "default_us"] / row["record_us"]
                 for row, of_model in zip(own, taken, strict=True)
                 if of_model or row["default_us"]
             ]
             if ratios:
-                ways[way + (", promising" if least else "")] = {
+                ways[way + (f", promised {least}" if least > 1.0 else "")] = {
                     "cases": len(ratios), "mean": round(float(np.mean(ratios)), 4),
                     "median": round(float(np.median(ratios)), 4), "worst": round(max(ratios), 4),
                     "predicted": 0 if way == "default" else sum(taken),
                 }  # fmt: skip
         found[family] = ways
     return found
-
-
-def _promised(row: Mapping[str, Any], way: str) -> float:
-    """Log of what a model promises over the default."""
-    return math.log(row.get(f"{way}_promised", 1.0))
 
 
 def main() -> None:

@@ -196,8 +196,8 @@ def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
     }  # fmt: skip
     assert found["all"]["network_left_out"]["mean"] == 1.55
     # Of the first row no promise is noted, and the second's choice promises 1% only.
-    assert found["all"]["shape_left_out, promising"]["mean"] == 1.25
-    assert found["all"]["network_left_out, promising"] == {
+    assert found["all"]["shape_left_out, promised 1.06"]["mean"] == 1.25
+    assert found["all"]["network_left_out, promised 1.06"] == {
         "cases": 2, "mean": 1.15, "median": 1.15, "worst": 1.2, "predicted": 0
     }  # fmt: skip
     assert found["all"]["default"]["predicted"] == 0
@@ -209,6 +209,8 @@ def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
 def test_defaults_stand_beside_first_predictions(lessons, templates):
     found = bench_knowledge.leave_one_out(lessons, templates, 2)
     data = bench_knowledge.result(found, 2)
+    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2)
+    assert bench_knowledge.result(shared, 2) == data
     assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
     assert set(data["untuned"]) == {"all", "conv2d_grouped"}
     defaults = [row["default_over_best"] for row in data["cases"]]
@@ -223,4 +225,4 @@ def test_defaults_stand_beside_first_predictions(lessons, templates):
         for row in data["cases"]
         for first, promise in zip(row["predicted_over_best"], row["promised"], strict=True)
     ]
-    assert found_row["promising"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
+    assert found_row["promised 1.06"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
