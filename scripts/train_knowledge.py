@@ -1,6 +1,6 @@
 """Trains the model of records that ships, on the recorded spaces of a chip.
 
-    python scripts/train_knowledge.py tuning_logs/spaces -o tuning_logs/h200/knowledge.json
+    python scripts/train_knowledge.py tuning_logs/spaces -o tuning_logs/h200/knowledge.json.xz
 
 The model begins every search. `--decides TEMPLATE=RATIO` names the preferred templates of those
 workloads whose untuned choice it makes as well, and how much faster than the default that choice

@@ -1,12 +1,14 @@
 """The model of what records teach: boosted trees in XGBoost's own JSON, and what they were made of.
 
 Trees predict the log of a configuration's time over the best of its workload. The file is what
-XGBoost writes; columns are its feature names, all else stands in its attributes.
+XGBoost writes, compressed where its name ends in .xz; columns are its feature names, all else
+stands in its attributes.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
     import xgboost
 
 FORMAT = 1
-LARGEST_BYTES = 2 << 20
-"""Of a model that ships."""
+LARGEST_BYTES = 1 << 20
+"""Of a model that ships, compressed."""
+
+_XZ, _LARGEST_TEXT = b"\xfd7zXZ\x00", 1 << 26
 
 LEAST_PROMISE = 1.06
 """How much faster than the untuned default a choice must promise to be, where a model does not say.
@@ -99,6 +103,8 @@ class KnowledgeModel:
         about = {**vars(self.about), "format": FORMAT}
         self._booster.set_attr(autoq=json.dumps(about))
         data = _needed(bytes(self._booster.save_raw("json")))
+        if path.suffix == ".xz":
+            data = lzma.compress(data, preset=9)
         with replace_file(path) as file:
             file.write(data)
         return len(data)
@@ -127,6 +133,8 @@ def parse_model(name: str, data: bytes) -> KnowledgeModel:
     import xgboost  # takes a second, which a compilation without a model need not spend
 
     try:
+        if data.startswith(_XZ):
+            data = lzma.LZMADecompressor().decompress(data, _LARGEST_TEXT)
         json.loads(data)
         booster = xgboost.Booster()
         booster.load_model(bytearray(data))
@@ -134,7 +142,7 @@ def parse_model(name: str, data: bytes) -> KnowledgeModel:
         if fields.pop("format", None) != FORMAT:
             raise ValueError("it is none of autoq's, or of another format")
         return KnowledgeModel(booster, About(**fields))
-    except (ValueError, TypeError, xgboost.core.XGBoostError) as error:
+    except (lzma.LZMAError, ValueError, TypeError, xgboost.core.XGBoostError) as error:
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RecordError(f"{name}: no model of records ({text})") from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from autoq.knowledge.model import KnowledgeModel, load_model, parse_model
 
-FILE = "knowledge.json"
+FILE = "knowledge.json.xz"
 """Name of a device's model in its folder of `autoq.tuning_logs`."""
 
 

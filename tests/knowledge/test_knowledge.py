@@ -49,7 +49,12 @@ def test_a_model_is_the_same_again_and_survives_its_file(model, spaces, template
     path = tmp_path / "model.json"
     assert model.save(path) == path.stat().st_size < 2 << 20
     assert "learner" in json.loads(path.read_text())
-    found = load_model(path)
+    packed = tmp_path / "model.json.xz"
+    assert model.save(packed) == packed.stat().st_size < path.stat().st_size / 4
+    found = load_model(packed)
+    packed.write_bytes(packed.read_bytes()[:-100])
+    with pytest.raises(RecordError, match=r"model\.json\.xz: no model of records"):
+        load_model(packed)
     recorded = read_space(spaces[0])
     features = lesson(recorded, templates, target_of(recorded)).matrix(found.columns)
     np.testing.assert_array_equal(found.predict(features), model.predict(features))
