@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autoq.errors import DriverError
+from autoq.errors import DriverError, TargetError
 from autoq.runtime.cuda.driver import Memory, _host_span
+from autoq.runtime.cuda.kernel import LoadedKernel
+from autoq.runtime.kernel import CudaKernel, Launch
 
 
 def test_only_contiguous_arrays_are_copied() -> None:
@@ -24,3 +26,26 @@ def test_memory_that_cannot_be_had_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("autoq.runtime.cuda.driver.call", refuse)
     with pytest.raises(DriverError, match=r"^4096 bytes of GPU memory .*OUT_OF_MEMORY$"):
         Memory(4096)
+
+
+@pytest.mark.parametrize(("blocks", "room"), [(132, 132), (132, 78)])
+def test_blocks_that_wait_for_one_another_need_room_for_all(
+    blocks: int, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Loaded:
+        def __init__(self, *given: object) -> None:
+            pass
+
+        def resident_blocks(self, threads: int, smem_bytes: int) -> int:
+            assert (threads, smem_bytes) == (256, 1024)
+            return room
+
+    monkeypatch.setattr("autoq.runtime.cuda.kernel.Module", Loaded)
+    monkeypatch.setattr("autoq.runtime.cuda.kernel.Function", Loaded)
+    item = Launch("meets", (blocks, 1, 1), (128, 2, 1), (1, 1, 1), 1024, (), cooperative=True)
+    kernel = CudaKernel((b"",), (item,), ())
+    if blocks <= room:
+        assert LoadedKernel(kernel).kernel is kernel
+        return
+    with pytest.raises(TargetError, match="meets: 132 blocks have to run at once, .* runs 78"):
+        LoadedKernel(kernel)

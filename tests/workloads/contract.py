@@ -39,7 +39,6 @@ WORKLOADS: list[Workload] = [
            epilogue=Epilogue("float32")),
     Gemm(8, 1000, 512, in_dtype="uint8"),
     *(Gemm(8, 48, 64), Gemm(3, 10, 64, epilogue=Epilogue("int32"))),
-    Gemm(4, 24, 32, "uint8", epilogue=Epilogue("uint8", dynamic=True, by_range=True)),
     Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),
     BatchedGemm(2, 5, 6, 9, other_order="bhkn", epilogue=Epilogue("uint8", "int8", True)),
@@ -69,6 +68,7 @@ WITH_TABLE = [
     Conv2d(8, 9, 9, 32, 32, 1, 1, out_layout="NHWCnc", epilogue=Epilogue("int8", table=True)),
     Gemm(8, 40, 64, in_dtype="uint8", epilogue=TABLE),
 ]
+DYNAMIC = [Gemm(4, 24, 32, "uint8", epilogue=Epilogue("uint8", dynamic=True, by_range=True))]
 FLOAT_PRODUCTS = [
     FloatGemm(70, 136, 320, "bfloat16", "int8", "bfloat16", bias=True, activation="gelu_tanh"),
     FloatGemm(9, 64, 256, weight_dtype="uint4", group=64, zero_points=True),
@@ -103,6 +103,6 @@ SPARSE = [
 ]  # fmt: skip
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
-OF_ALL: list[Workload] = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *FLOAT_PRODUCTS, *SPARSE,
-          SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES, RELAYOUT,
+OF_ALL: list[Workload] = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *DYNAMIC, *FLOAT_PRODUCTS,
+          *SPARSE, SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES, RELAYOUT,
           SharedFloatGemm(3, 20, 40, 64, weight_dtype="int4", group=32)]  # fmt: skip

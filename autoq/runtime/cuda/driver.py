@@ -232,6 +232,17 @@ class Function:
         if cluster > 8:
             call("cuFuncSetAttribute", self.handle, _FUNCTION_NON_PORTABLE_CLUSTER, 1)
 
+    def resident_blocks(self, threads: int, smem_bytes: int) -> int:
+        """How many blocks of so many threads the current device runs at once."""
+        each, device, units = c_int(), c_int(), c_int()
+        call(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(each), self.handle, threads,
+            c_size_t(smem_bytes),
+        )  # fmt: skip
+        call("cuCtxGetDevice", byref(device))
+        call("cuDeviceGetAttribute", byref(units), _ATTRIBUTE_MULTIPROCESSORS, device)
+        return each.value * units.value
+
 
 class Module:
     """A cubin loaded into the current context, unloaded with the object."""

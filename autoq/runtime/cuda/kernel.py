@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from ctypes import c_void_p
 from typing import Any
 
-from autoq.errors import DriverError
+from autoq.errors import DriverError, TargetError
 from autoq.runtime.cuda.driver import Event, Function, Memory, Module, Stream, clear, launch
 from autoq.runtime.cuda.graph import CudaGraph, captured_node
 from autoq.runtime.cuda.tensor_map import TensorMap
@@ -24,7 +25,10 @@ _SCALARS: dict[str, Any] = {
 
 
 class LoadedKernel:
-    """A CudaKernel whose machine code is on the current device; bind it as often as needed."""
+    """A CudaKernel whose machine code is on the current device; bind it as often as needed.
+
+    Raises TargetError where blocks wait for one another and the device cannot run all at once.
+    """
 
     def __init__(self, kernel: CudaKernel) -> None:
         self.kernel = kernel
@@ -33,6 +37,9 @@ class LoadedKernel:
             Function(modules[item.module], item.symbol, item.smem_bytes, item.cluster[0])
             for item in kernel.launches
         ]
+        for function, item in zip(self._functions, kernel.launches, strict=True):
+            if item.cooperative:
+                _require_room(function, item)
 
     def new_workspaces(self) -> list[Memory]:
         """Memory for each workspace, for `bind`; those that stay zero are cleared."""
@@ -49,6 +56,16 @@ class LoadedKernel:
         Workspaces that stay zero are cleared by whoever allocates them.
         """
         return BoundKernel(self.kernel, self._functions, addresses)
+
+
+def _require_room(function: Function, item: Launch) -> None:
+    blocks = math.prod(item.grid)
+    found = function.resident_blocks(math.prod(item.block), item.smem_bytes)
+    if blocks > found:
+        raise TargetError(
+            f"{item.symbol}: {blocks} blocks have to run at once, and this GPU runs {found} of "
+            "them; compile the model on a GPU like this one"
+        )
 
 
 class BoundKernel:
