@@ -47,5 +47,5 @@ def test_blocks_that_wait_for_one_another_need_room_for_all(
     if blocks <= room:
         assert LoadedKernel(kernel).kernel is kernel
         return
-    with pytest.raises(TargetError, match="meets: 132 blocks have to run at once, .* runs 78"):
+    with pytest.raises(TargetError, match=r"meets: 132 blocks have to run at once, .* runs 78"):
         LoadedKernel(kernel)
