@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 import numpy as np
 
@@ -60,7 +59,7 @@ def leave_one_out(
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
 
-    jobs: processes, which take a shape at a time; the result is the same with any number.
+    jobs: threads, which take a shape at a time; the result is the same with any number.
     """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
@@ -74,16 +73,11 @@ def leave_one_out(
         for one in left:
             notify(f"{one.lesson.workload}: {np.median(one.shares, axis=0).round(3).tolist()}")
 
-    if jobs == 1:
-        for shape, held in shapes.items():
-            done(shape, work.ranked(held))
-    else:
-        # Children of a fork have the lessons already, which take long to send.
-        begin = (work, list(shapes.values()))
-        with ProcessPoolExecutor(jobs, get_context("fork"), _begin, begin) as pool:
-            futures = {pool.submit(_ranked, i): shape for i, shape in enumerate(shapes)}
-            for future in as_completed(futures):
-                done(futures[future], future.result())
+    # Threads, since XGBoost trains without Python's lock, and no fork may follow its own threads.
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = {pool.submit(work.ranked, held): shape for shape, held in shapes.items()}
+        for future in as_completed(futures):
+            done(futures[future], future.result())
     return [one for shape in shapes for one in found[shape]]
 
 
@@ -105,18 +99,6 @@ class _Work:
             for one in held:
                 one.rank(model, self.counts)
         return [one.left_out(self.counts) for one in held]
-
-
-_begun: list[tuple[_Work, list[list[_Held]]]] = []
-
-
-def _begin(work: _Work, held: list[list[_Held]]) -> None:
-    _begun.append((work, held))
-
-
-def _ranked(index: int) -> list[LeftOut]:
-    work, held = _begun[0]
-    return work.ranked(held[index])
 
 
 class _Held:

@@ -115,7 +115,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
