@@ -22,7 +22,7 @@ from autoq.templates.tensor_spec import TensorSpec
 
 _OTHER_REGISTERS = 48
 """Of a thread, beside the values that it holds of its elements."""
-_MOST_THREADS = 1024
+_NOMINAL_THREADS = 1024
 """Of a multiprocessor: half of those that there is room for."""
 _LEAST_COMPUTE_CAPABILITY = 70
 _BODY = r"""
@@ -66,7 +66,7 @@ def quantising_fits(arrays: RowArrays, formula: RowFormula, target: Target) -> b
     plan = RowPlan.of(arrays, formula.out_dtype, target)
     threads = blocks_for(plan.blocks(arrays), target.units) * plan.threads
     held = plan.elements(arrays) * plan.together * (arrays.held + 1) + _OTHER_REGISTERS
-    return threads <= _MOST_THREADS and threads * held <= target.register_file
+    return threads <= _NOMINAL_THREADS and threads * held <= target.register_file
 
 
 def quantising_rows(
