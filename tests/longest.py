@@ -37,6 +37,8 @@ LONGEST = (
     "templates/cpu/test_cpu_pruned.py",
     "templates/cuda/mixed/wgmma/test_mixed_compile.py",
     "templates/cuda/pruned/test_every_pattern.py",
+    "templates/cuda/pruned/test_picked_kernel.py",
+    "scripts/test_ablation.py",
     "templates/cuda/attention/test_attention_wgmma.py",
     "graph/test_networks.py",
     "test_session.py",
