@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
@@ -14,11 +13,9 @@ from autoq.templates.base import Template
 from autoq.templates.cpu.batched.float_tiles import FloatTiling, emit_block
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.vector import vector_lanes
-from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.scale_and_scalars import pack, packed
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 _TILE_ROWS = (1, 2, 3, 4, 5, 6, 8, 12)
 _VECTORS = (1, 2, 3, 4, 6)
@@ -106,20 +103,6 @@ def build(workload: BatchedGemm, config: BatchedFloatsConfig, target: Target) ->
         emit_block(tiling, buffers, pair, T.bind(T.min(first, workload.m - config.block_rows)))
 
     return task_kernel(specs, workload.products * tiling.blocks, emit)
-
-
-def pack(
-    workload: BatchedGemm, config: BatchedFloatsConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
-    """The scale and the scalars."""
-    scale = np.asarray(constants["scale"], np.float32).reshape(1)
-    return scale, np.ascontiguousarray(constants["scalars"], np.float32)
-
-
-def packed(workload: BatchedGemm, config: BatchedFloatsConfig) -> tuple[TensorSpec, ...]:
-    """What `pack` gives."""
-    scalars = TensorSpec("scalars", (len(SCALAR_NAMES),), "float32")
-    return TensorSpec("scale", (1,), "float32"), scalars
 
 
 TEMPLATE = Template("batched_gemm_floats_cpu", 1, matches, space, default, build, pack, packed)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
@@ -18,9 +17,8 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.scale_and_scalars import pack, packed
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 _SOURCE = r"""
 constexpr int ACROSS = BLOCK_N / 4, THREADS = ACROSS * (BLOCK_M / ROWS);
@@ -179,20 +177,6 @@ def build(workload: BatchedGemm, config: BatchedFloatsConfig, target: Target) ->
 
     parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
     return thread_kernel(parameters, _blocks(workload, config), config.threads, target, body)
-
-
-def pack(
-    workload: BatchedGemm, config: BatchedFloatsConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
-    """The scale and the scalars."""
-    scale = np.asarray(constants["scale"], np.float32).reshape(1)
-    return scale, np.ascontiguousarray(constants["scalars"], np.float32)
-
-
-def packed(workload: BatchedGemm, config: BatchedFloatsConfig) -> tuple[TensorSpec, ...]:
-    """What `pack` gives."""
-    scalars = TensorSpec("scalars", (len(SCALAR_NAMES),), "float32")
-    return TensorSpec("scale", (1,), "float32"), scalars
 
 
 TEMPLATE = Template("batched_gemm_floats", 1, matches, space, default, build, pack, packed)

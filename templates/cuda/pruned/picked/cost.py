@@ -6,6 +6,12 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.cuda.pruned.tile_wise.cost import (
+    ITEM_CLOCKS,
+    SMEM_BYTES_A_CLOCK,
+    VALUE_CLOCKS,
+    features_of,
+)
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 43.0
@@ -14,7 +20,6 @@ _LATENCY_CLOCKS = 2400.0
 """From the L2 while all multiprocessors read: what is under way at once limits what arrives."""
 _PIXELS_LATENCY_CLOCKS = 1500.0
 """The same of what taps of a filter see, most of which others have just read."""
-_SMEM_BYTES_A_CLOCK = 128.0
 _CONFLICTS = 1.2
 """Times that a read of picked words takes, for words of other lanes in the same bank."""
 _SPARSE_BYTES = 0.25
@@ -22,9 +27,6 @@ _SPARSE_BYTES = 0.25
 _STEP_CLOCKS = 270.0
 """Of a step of those who pick, from its words to its product, whatever else goes on."""
 _BORDERED_STEP_CLOCKS = 350.0
-_ITEM_CLOCKS = 1500.0
-_VALUE_CLOCKS = 0.15
-"""Of a multiprocessor for each output."""
 _START_CLOCKS = 5000.0
 _CLOCK = 1.7e9
 
@@ -40,7 +42,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     # A product of 64 x width x 32 bytes takes width / 2 clocks.
     product = instructions * max(tiling.width, 32) / 2
     x_bytes = tiling.k_stages * tiling.x_stage_bytes
-    moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / _SMEM_BYTES_A_CLOCK
+    moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / SMEM_BYTES_A_CLOCK
     if config.picked:  # eight words of a lane of four warps for an instruction
         moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
     fetched = (x_bytes + steps * step_bytes) / _bytes_a_clock(tiling)
@@ -49,12 +51,12 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
         each = _BORDERED_STEP_CLOCKS if config.bordered else _STEP_CLOCKS
         busy = max(busy, steps_of_tile(tiling) * each / config.blocks)
     columns = view.n / tiling.groups
-    outputs = config.rows * columns * _VALUE_CLOCKS
+    outputs = config.rows * columns * VALUE_CLOCKS
     if config.teams > 1:  # outputs are stored behind another team's products, but for the last ones
-        clocks = rounds * max(busy, (busy + outputs + _ITEM_CLOCKS) / 2) + outputs
+        clocks = rounds * max(busy, (busy + outputs + ITEM_CLOCKS) / 2) + outputs
     else:
         hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
-        clocks = rounds * config.blocks * (busy + (outputs + _ITEM_CLOCKS) * hidden)
+        clocks = rounds * config.blocks * (busy + (outputs + ITEM_CLOCKS) * hidden)
     return (_START_CLOCKS + clocks) / _CLOCK
 
 
@@ -86,10 +88,4 @@ def steps_of_tile(tiling: PickedTiling) -> float:
 
 def features(tiling: PickedTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
-    return {
-        "waves": tiling.items * tiling.config.cluster / (target.units * tiling.config.blocks),
-        "smem_bytes": float(tiling.smem_bytes),
-        "sums": float(tiling.sums),
-        "threads": float(tiling.threads),
-        "estimate": estimated_seconds(tiling, target),
-    }
+    return features_of(tiling, target, estimated_seconds(tiling, target))

@@ -28,6 +28,7 @@ from autoq.templates.cuda.pruned.picked.pick_source import BORDERED, NEAR, PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
 from autoq.templates.cuda.pruned.picked.whole_source import WHOLE
 from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, ROWS_OF, STORE
+from autoq.templates.cuda.pruned.tile_wise.item_source import ITEM
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
     BITS_OF,
     finish_source,
@@ -54,7 +55,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     rows, places = ROWS_OF, NEAR
     if config.bordered:
         (begin, box), rows, places = BORDERED_BOX, BORDERED_ROWS, BORDERED
-    load = LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
+    load = ITEM + LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
     multiply = MULTIPLY.replace(
         "MULTIPLY_TILE", PICK.replace("PLACES", places) if config.picked else WHOLE
     )

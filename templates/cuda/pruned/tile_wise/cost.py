@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
+from autoq.templates.cuda.pruned.tile_wise.tiling import InstructionTiling
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
 """That reach a multiprocessor."""
 _GATHERED_BYTES_A_CLOCK, _COPIED_BYTES_A_CLOCK = 20.0, 43.0
 """That reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
-_SMEM_BYTES_A_CLOCK = 128.0
+SMEM_BYTES_A_CLOCK = 128.0
 _SWIZZLED = 0.85
 """Of the time of gathers, where rows in shared memory begin with lines."""
 _SHARED = 0.9
@@ -20,8 +21,8 @@ _FUSED = 1.2
 """Of the time that turning takes, where it meets the gathers of the product."""
 _LONE = 1.05
 """Of a stage where no other warpgroup multiplies while one waits for its fragments."""
-_ITEM_CLOCKS = 1500.0
-_VALUE_CLOCKS = 0.15
+ITEM_CLOCKS = 1500.0
+VALUE_CLOCKS = 0.15
 """Of a multiprocessor for each output."""
 _START_CLOCKS = 6000.0
 _CLOCK = 1.7e9
@@ -46,14 +47,14 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     gathering *= _SWIZZLED if config.swizzled else 1.0
     shared = _SHARED if config.cluster > 1 else 1.0
     gathering += tiling.weight_stage_bytes / _COPIED_BYTES_A_CLOCK * shared
-    moved = (gathered + read) / _SMEM_BYTES_A_CLOCK
+    moved = (gathered + read) / SMEM_BYTES_A_CLOCK
     stage = max(product, fetched / _L2_BYTES_A_CLOCK, moved, gathering)
     if config.consumers * config.blocks == 1:
         stage *= _LONE
     hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
     columns = view.n / tiling.tiles
-    outputs = config.rows * columns * _VALUE_CLOCKS * hidden
-    item = stages * stage * (1 + 0.6 / config.stages) + outputs + _ITEM_CLOCKS * hidden
+    outputs = config.rows * columns * VALUE_CLOCKS * hidden
+    item = stages * stage * (1 + 0.6 / config.stages) + outputs + ITEM_CLOCKS * hidden
     turning = 2 * view.m * view.k * tiling.size / (target.memory_rate or 4e12)
     turning *= _FUSED if config.fused else 1.0
     return turning + (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
@@ -61,10 +62,15 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
 
 def features(tiling: TileWiseTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
+    return features_of(tiling, target, estimated_seconds(tiling, target))
+
+
+def features_of(tiling: InstructionTiling, target: Target, estimate: float) -> Mapping[str, float]:
+    """Features of any kernel whose persistent blocks take pieces of tiles; estimate: seconds."""
     return {
         "waves": tiling.items * tiling.config.cluster / (target.units * tiling.config.blocks),
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.threads),
-        "estimate": estimated_seconds(tiling, target),
+        "estimate": estimate,
     }

@@ -12,24 +12,6 @@ __device__ __forceinline__ void copy_piece(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 }
 
-__device__ __forceinline__ void copy_to_all(
-    unsigned to, const void* from, int bytes, unsigned full) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-               ".multicast::cluster [%0], [%1], %2, [%3], %4;"
-               : : "r"(to), "l"(from), "r"(bytes), "r"(full),
-                   "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
-}
-
-// The piece of work that a block's cluster has in a turn, -1 for none: long tiles come first, and
-// every other turn goes backwards, so that clusters end together.
-__device__ __forceinline__ int item_of(int turn, int block) {
-  const int own = block / CLUSTER, item = turn * CLUSTERS + (turn % 2 ? CLUSTERS - 1 - own : own);
-  return item < ITEMS ? item : -1;
-}
-__device__ __forceinline__ int first_row_of(int item, int block) {
-  return (item % ROW_GROUPS * CLUSTER + block % CLUSTER) * ROWS;
-}
-
 // The stages of a block, one after the other. The next tile is read while one has stages.
 struct Stages {
   const int4* tiles;

@@ -27,6 +27,7 @@ from autoq.templates.cuda.pruned.tile_wise.help_source import (
     THERE,
     TURNED,
 )
+from autoq.templates.cuda.pruned.tile_wise.item_source import ITEM
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
@@ -73,6 +74,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         + ROWS_OF
         + OUTPUTS
         + turned
+        + ITEM
         + GATHER
         + finish
         + own

@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.fragments.wgmma_tile import fetch_residual_rows
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import fetch_residual_rows, row_sums
 
 
 def rows_there(plan, pixels, channel):
@@ -23,11 +23,7 @@ def find_values(plan, accumulator, arrays, share, numbers):
         pixels = T.meta_var(share.pixels(plan, unit.block))
         T.cuda.func_call(
             plan.values_of_rows.name,
-            accumulator.ptr_to([unit.accumulator]),
-            arrays.scale.ptr_to([channel]),
-            arrays.bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
-            arrays.bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
-            arrays.scalars.ptr_to([0]),
+            *row_sums(plan, accumulator, arrays, unit, pixels, channel),
             arrays.words.ptr_to([plan.residual_at(unit, 0)]),
             arrays.words.ptr_to([plan.residual_at(unit, 1)]),
             numbers.ptr_to([0]),

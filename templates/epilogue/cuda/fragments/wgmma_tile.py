@@ -53,6 +53,16 @@ class ThreadShare:
         return [self.pixel(plan, block, half) for half in (0, 1)]
 
 
+def row_sums(plan, accumulator, arrays, unit, pixels, channel):
+    """What every requantising function takes first: sums, scales, biases of both rows, scalars."""
+    return [
+        accumulator.ptr_to([unit.accumulator]),
+        arrays.scale.ptr_to([channel]),
+        *(arrays.bias.ptr_to([plan.bias_offset(pixel) + channel]) for pixel in pixels),
+        arrays.scalars.ptr_to([0]),
+    ]
+
+
 def row_stores(plan, arrays, unit, pixels, channel):
     """What every requantising function takes last but for a table.
 
@@ -165,11 +175,7 @@ def store_tile(plan, accumulator, arrays, smem, share):
         pixels = T.meta_var(share.pixels(plan, unit.block))
         T.cuda.func_call(
             plan.requantise.name,
-            accumulator.ptr_to([unit.accumulator]),
-            arrays.scale.ptr_to([channel]),
-            arrays.bias.ptr_to([plan.bias_offset(pixels[0]) + channel]),
-            arrays.bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
-            arrays.scalars.ptr_to([0]),
+            *row_sums(plan, accumulator, arrays, unit, pixels, channel),
             *row_stores(plan, arrays, unit, pixels, channel),
             *table_argument(plan, smem),
             source_code=plan.requantise.source,
