@@ -68,6 +68,9 @@ class Loop:
                 return self._ended("time")
             self._start()
             self._submit_answers()
+            # Others may have taken all that was asked for: only now is that known.
+            if not self._under_way and not self._comparing:
+                self._compare(self._comparisons.open)
             idle = not self._under_way and not self._comparing
             if idle and (self._out_of_time or not self._others_leave_work()):
                 late = self._out_of_time or self._comparisons.open
@@ -80,7 +83,7 @@ class Loop:
         return reason
 
     def _start(self) -> None:
-        """Start what is next: comparisons that are due, a group of trials, or the last ones."""
+        """Start what is next: comparisons that are due, or a group of trials."""
         self._drop_what_comes_too_late()
         if (self._under_way or self._comparing) and not self.measurer.pipelined:
             return
@@ -88,8 +91,6 @@ class Loop:
             self._compare(self._comparisons.due)
         if self.measurer.pipelined or not self._comparing:
             self._ask_for_batches()
-        if not self._under_way and not self._comparing:
-            self._compare(self._comparisons.open)
 
     def _drop_what_comes_too_late(self) -> None:
         """Give up trials under way for which comparisons have no time left."""
