@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
+from autoq.runtime.kernel import Launch
 from autoq.templates.base import Template
 from autoq.templates.element import numpy_dtype
 from autoq.templates.program import Initially, Program
@@ -122,12 +124,19 @@ def assert_right_emulated(
 def _run_function(
     function: PrimFunc, target: Target, memories: Sequence[Memory], mode: Mode
 ) -> None:
-    lowered = lower(function, target)
-    launches, spaces = host_launches(lowered.host["main"], len(function.params))
-    ptx = ptx_of(cuda_source(lowered, target), target.arch)
+    launches, spaces, ptx = _compiled(function, target)
     own = [_poisoned((size,), "uint8") for size in spaces]
     for item in launches:
         launch(ptx, item, [*memories, *own], mode)
+
+
+# A function runs in one mode behind the other, all stages of its program in each.
+@functools.lru_cache(maxsize=16)
+def _compiled(function: PrimFunc, target: Target) -> tuple[Sequence[Launch], Sequence[int], str]:
+    """The launches of a function, the bytes of the workspaces of its own, and its PTX."""
+    lowered = lower(function, target)
+    launches, spaces = host_launches(lowered.host["main"], len(function.params))
+    return launches, spaces, ptx_of(cuda_source(lowered, target), target.arch)
 
 
 def _poisoned(shape: tuple[int, ...], dtype: str) -> Memory:
