@@ -66,9 +66,31 @@ class BiasWriter:
             made = self._constants.add(values.astype(dtype), f"{node_name(node)}.bias")
             del node.input[2:]
             node.input.append(made)
+        elif (behind := self._added_behind(node, len(values))) is not None:
+            adding, index = behind
+            old = self._constants.value(adding.input[index])
+            made = self._constants.add((old + values).astype(dtype), adding.input[index])
+            adding.input[index] = made
         else:
             made = self._constants.add(values.astype(dtype), f"{node_name(node)}.bias")
             self._insert_behind(node, made, [])
+
+    def _added_behind(self, node: onnx.NodeProto, n: int) -> tuple[onnx.NodeProto, int] | None:
+        """The Add of a vector [n] that alone reads a product, and which of its inputs that is.
+
+        Products that have no bias of their own have one there, and with one more Add behind them
+        kernels would finish them in two steps.
+        """
+        output = node.output[0]
+        readers = [one for one in self._graph.node if output in one.input]
+        if len(readers) != 1 or any(value.name == output for value in self._graph.output):
+            return None
+        (adding,) = readers
+        if adding.op_type != "Add" or list(adding.input).count(output) != 1:
+            return None
+        index = 1 - list(adding.input).index(output)
+        tensor = self._constants.tensors.get(adding.input[index])
+        return (adding, index) if tensor is not None and list(tensor.dims) == [n] else None
 
     def _integers(self, name: str) -> bool:
         """Whether a bias is a vector of int32 under scales."""

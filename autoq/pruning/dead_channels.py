@@ -14,12 +14,16 @@ from autoq.pruning.channel_links import Link, find_links
 from autoq.pruning.onnx_constants import OnnxConstants
 from autoq.pruning.onnx_weights import OnnxWeight
 
+_UNIT = 16
+"""Channels of which those of a model are whole units, as kernels copy them, and so remain."""
+
 
 class DeadChannels:
     """The constant channels of a model whose products lose columns.
 
     Only channels are left out that nothing but other pruned products reads, through element-wise
-    nodes and pools, and whose rows are pruned in all of these. A channel whose constant is not 0
+    nodes and pools, and whose rows are pruned in all of these. Some stay, pruned, so that channels
+    that are whole units remain such. A channel whose constant is not 0
     needs a bias to go to: a Conv's or Gemm's, that of its border where the input is padded, or one
     that is added; of quantised products one of integers, without padding.
     """
@@ -56,18 +60,20 @@ class DeadChannels:
         channels there are no more.
         """
         survivors = [np.ones(mask.shape[1], bool) for mask in masks]
+        changed = False
         for link in reversed(self._links):
             gone = ~masks[link.producer].any(axis=0) & self._movable(link)
             for place in link.consumers:
                 kept_rows = masks[place].any(axis=1).reshape(-1, len(gone))
                 gone &= ~kept_rows.any(axis=0)
-            if gone.all():
-                gone[0] = False
-            if gone.any():
+            constant = gone.copy()
+            gone[np.flatnonzero(gone)[: _kept_back(gone)]] = False
+            if constant.any():
+                changed = True
                 self.count += int(gone.sum())
                 survivors[link.producer] = ~gone
-                self._shrink(link, gone, masks, survivors)
-        if self.count:
+                self._shrink(link, gone, constant, masks, survivors)
+        if changed:
             self._constants.drop_unread()
             del self._model.graph.value_info[:]
             self._free_constants()
@@ -88,12 +94,14 @@ class DeadChannels:
         self,
         link: Link,
         gone: np.ndarray,
+        constant: np.ndarray,
         masks: Sequence[np.ndarray],
         survivors: Sequence[np.ndarray],
     ) -> None:
+        """Leave `gone` out, a part of the `constant` channels, whose rows are all pruned."""
         for place, name in link.consumers.items():
             weight = self._weights[place]
-            by_tap = self._added(place, np.where(gone, link.outputs[name], 0))
+            by_tap = self._added(place, np.where(constant, link.outputs[name], 0))
             by_tap[:, ~masks[place].any(axis=0)] = 0
             node = weight.readers[0]
             if by_tap.any():
@@ -133,6 +141,14 @@ class DeadChannels:
     def _rows_of(self, place: int, channels: np.ndarray) -> np.ndarray:
         """The rows of a matrix that read these input channels, in the order (r, s, c)."""
         return np.tile(channels, self._rows[place] // len(channels))
+
+
+def _kept_back(gone: np.ndarray) -> int:
+    """How many constant channels stay so that the others are whole units with them, or are some."""
+    left = len(gone) - int(gone.sum())
+    if len(gone) % _UNIT == 0:
+        return -(-max(left, 1) // _UNIT) * _UNIT - left
+    return int(left == 0)
 
 
 def _axes(weight: OnnxWeight) -> tuple[int, int]:

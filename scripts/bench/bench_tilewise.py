@@ -3,7 +3,8 @@
 Each case runs with the untuned default of every template that knows its pattern, or with the knobs
 that `--knobs` names, those of one template behind its name and a colon. Beside them are cuBLASLt's
 dense product and what else `pruned_products` has. Every output element is compared with the
-reference. Times are medians over replays of a CUDA graph, of the whole and of its first stage.
+reference. Times are medians over replays of a CUDA graph: of the whole in launches that overlap as
+in a model (`us`), alone (`alone_us`), and of its first stage. `--rest` pauses before each timing.
 `--prepare` compiles kernels, packs weights and computes references into `--cache`, which needs no
 GPU. Rows of cases that are measured replace those of the output file; each row has a date and a
 commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
@@ -43,7 +44,7 @@ from autoq.measure.stopwatch import in_turn
 from autoq.runtime.cuda.driver import Device
 
 TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
-"""As `pruned_products.peers` times libraries."""
+"""As `pruned_products.peers` times libraries; their launches do not overlap."""
 
 
 def right(found: np.ndarray, case: Prepared, threads: ThreadPoolExecutor) -> str | None:
@@ -56,8 +57,9 @@ def right(found: np.ndarray, case: Prepared, threads: ThreadPoolExecutor) -> str
 
 
 def timed(
-    candidate: Candidate, case: Prepared, bench: CudaBench, threads: ThreadPoolExecutor
-) -> dict[str, Any]:
+    candidate: Candidate, case: Prepared, bench: CudaBench, timing: Timing,
+    threads: ThreadPoolExecutor,
+) -> dict[str, Any]:  # fmt: skip
     """What is measured of a kernel: microseconds, of the whole and of its first stage."""
     kernel = candidate.kernel
     row: dict[str, Any] = {"template": candidate.template, "config": candidate.config, "us": None}
@@ -68,11 +70,13 @@ def timed(
     whole = bench.load(kernel, candidate.packed)
     found = (right(whole.run_over(poison)[0], case, threads) for poison in (0x55, 0xFF))
     row["failure"] = next((line for line in found if line), None)
-    first = [bench.load(replace(kernel, launches=kernel.launches[:1]), candidate.packed)]
-    prefixes = [whole, *(first if len(kernel.launches) > 1 else [])]
-    watches = [prefix.stopwatch(TIMING) for prefix in prefixes]
-    us, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, TIMING))
-    return {**row, "us": us, "turning_us": sum(turn), "spills": kernel.spill_bytes}
+    watches = [whole.stopwatch(timing), whole.stopwatch(replace(timing, overlapped=False))]
+    if len(kernel.launches) > 1:
+        first = bench.load(replace(kernel, launches=kernel.launches[:1]), candidate.packed)
+        watches.append(first.stopwatch(timing))
+    us, alone, *turn = (float(np.median(times)) * 1e6 for times in in_turn(watches, timing))
+    row |= {"us": us, "alone_us": alone, "turning_us": sum(turn)}
+    return {**row, "spills": kernel.spill_bytes}
 
 
 def main() -> None:
@@ -83,6 +87,7 @@ def main() -> None:
     parser.add_argument("--dense", action="store_true")
     parser.add_argument("--knobs", action="append", default=[], help="[template:] name=value ...")
     parser.add_argument("--peers", default=",".join(PEERS), help=", ".join(PEERS))
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds")
     parser.add_argument("--prepare", action="store_true")
     parser.add_argument("--processes", type=int, default=None, help="that prepare")
     parser.add_argument("--cache", type=Path, required=True)
@@ -113,6 +118,7 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
     """Measure every case, then peers, keeping the output file up to date."""
     host = asked.host
     rows: list[dict[str, Any]] = []
+    timing = replace(TIMING, rest_seconds=options.rest)
     if options.output and options.output.exists():
         rows = json.loads(options.output.read_text())["rows"]
     dated = {"date": str(datetime.date.today()), "commit": commit()}
@@ -132,7 +138,7 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
             shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
             bench = CudaBench(Device(0), made.activations, shapes)
             for candidate in made.candidates:
-                add(case, timed(candidate, made, bench, threads))
+                add(case, timed(candidate, made, bench, timing, threads))
             del bench
     for case, row in peer_times(chosen, [name for name in options.peers.split(",") if name]):
         add(case, row)

@@ -3,7 +3,8 @@
 Models with bytes come from onnxruntime's quantize_static, in QDQ form, of every operator that it
 quantises. Those with weights of 4 bits are float16, their products MatMulNBits in groups of 32;
 those of the form float16 are so altogether, and those of the form dynamic are quantize_dynamic's,
-whose activations are quantised as they come.
+whose activations are quantised as they come. Pruned ones lose weights before they are quantised,
+every layer as many as the others.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import os
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +25,18 @@ from onnxruntime.quantization import quantize_dynamic
 
 from autoq import models
 from autoq.models.weight_only import to_float16, to_matmul_nbits
+from autoq.pruning.model import PruneOptions, prune
+from autoq.pruning.pattern import Pattern
+from autoq.pruning.ranking import Bounds
 from autoq.quantization import quantize
 
 VOCABULARY = 30522
 _BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 _LARGE = 4096
 """Elements of an array that a skeleton leaves out."""
+_PRUNED = 0.25
+"""Share of zeros from which on a skeleton says where they are."""
+_SPARSITY = 0.75
 CALIBRATION_SEED, FEED_SEED = 0, 1
 
 
@@ -37,7 +44,8 @@ CALIBRATION_SEED, FEED_SEED = 0, 1
 class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
-    network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there.
+    network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
+    the pattern of its weights, of which `skip` are left alone.
     """
 
     title: str
@@ -45,6 +53,8 @@ class Case:
     make: Callable[[], onnx.ModelProto]
     shape: tuple[int, ...]
     form: str = "int8"
+    pruned: Pattern | None = None
+    skip: tuple[str, ...] = ()
 
     @property
     def tokens(self) -> bool:
@@ -62,6 +72,10 @@ class Case:
 
 def _bert(batch: int, length: int) -> Callable[[], onnx.ModelProto]:
     return lambda: models.bert(layers=12, length=length, batch=batch, vocabulary=VOCABULARY)
+
+
+def _pruned(case: Case, pattern: Pattern) -> Case:
+    return replace(case, title=f"{case.title}, {pattern} {_SPARSITY}", pruned=pattern)
 
 
 def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
@@ -88,6 +102,13 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
             f"BERT-base N{batch} length {length} int8", "bert", _bert(batch, length),
             (batch, length),
         )  # fmt: skip
+    resnet = Case(
+        "ResNet-50 N128 224x224 int8", "resnet50", lambda: models.resnet(50, batch=128),
+        (128, 3, 224, 224), skip=("conv1", "fc"),
+    )  # fmt: skip
+    found["resnet50"] = resnet
+    found["resnet50_pruned"] = _pruned(resnet, Pattern.make("tw", 64))
+    found["bert384_pruned"] = _pruned(found["bert384"], Pattern.make("tvw", 128))
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
         (batch, 128), "dynamic",
@@ -133,6 +154,11 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
     logging.disable(logging.WARNING)  # quantize_static warns of every weight with one axis
     onnx.save(case.make(), str(plain))
     finished = plain.with_suffix(".int8.onnx")
+    if case.pruned is not None:
+        whole = plain.rename(plain.with_suffix(".whole.onnx"))
+        alike = PruneOptions(bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip)
+        prune(whole, plain, case.pruned, _SPARSITY, alike)
+        whole.unlink()
     quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, finished)
     model = onnx.load(finished)
     plain.unlink()
@@ -141,12 +167,19 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model, changed: of large arrays of bytes the mean and the deviation are left."""
+    """The model, changed: of large arrays of bytes the mean and the deviation are left.
+
+    Of pruned ones these are of what is not 0, and the data say, compressed, where that is.
+    """
     for tensor in model.graph.initializer:
         if tensor.data_type in _BYTES and math.prod(tensor.dims) >= _LARGE:
             array = numpy_helper.to_array(tensor)
-            tensor.doc_string = f"{array.mean():.6f} {array.std():.6f}"
+            kept = array != 0
             tensor.ClearField("raw_data")
+            if kept.mean() < 1 - _PRUNED:
+                tensor.raw_data = zlib.compress(np.packbits(kept).tobytes(), 9)
+                array = array[kept]
+            tensor.doc_string = f"{array.mean():.6f} {array.std():.6f}"
     return model
 
 
@@ -161,6 +194,10 @@ def _with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
         rng = np.random.default_rng(zlib.crc32(tensor.name.encode()))
         values = mean + deviation * rng.standard_normal(tuple(tensor.dims), np.float32)
         array = np.clip(np.rint(values), max(limits.min, -127), limits.max).astype(dtype)
+        if tensor.raw_data:
+            bits = np.frombuffer(zlib.decompress(tensor.raw_data), np.uint8)
+            kept = np.unpackbits(bits, count=array.size).reshape(array.shape).astype(bool)
+            array = np.where(kept, np.where(array == 0, 1, array), 0).astype(dtype)
         tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     return model
 

@@ -117,13 +117,14 @@ def thread_kernel(
     body: Body,
     cluster: int = 1,
     start: Start = Start.WAITS_AND_LETS_GO,
-    together: int = 1,
+    together: int = 0,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
-    that the registers of a multiprocessor have room for at least. Of mapped parameters the body
-    gets the map's address.
+    that the registers of a multiprocessor have room for at least; 0 says nothing. Without it ptxas
+    does not know how many registers a thread is launched with, and ignores setmaxnreg. Of mapped
+    parameters the body gets the map's address.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -140,7 +141,7 @@ def thread_kernel(
         ]
         builder.device_entry()
         with ExitStack() as attributes:
-            if together > 1:
+            if together:
                 bound = {"tirx.launch_bounds_min_blocks_per_sm": together}
                 attributes.enter_context(builder.attr(bound))
             if cluster > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
+from autoq.kernel.lowering import cuda_source, lower
 from autoq.templates.base import Template
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
@@ -263,6 +265,14 @@ def test_groups_have_no_sparsity(conv: type[Conv2d] | type[FloatConv2d]) -> None
     with pytest.raises(InputError, match="the weight of one group"):
         conv(1, 8, 8, 32, 32, 3, 3, groups=2, sparsity=PIXELS.sparsity)
     assert conv(1, 8, 8, 32, 32, 3, 3, groups=2).with_sparsity(CLASS) is None
+
+
+@pytest.mark.parametrize("template", [TEMPLATE, TILE_WISE_TEMPLATE], ids=lambda t: t.name)
+def test_ptxas_knows_the_registers_of_a_launch(template: Template) -> None:
+    """Without the blocks of a multiprocessor it ignores setmaxnreg, and spills."""
+    program = template.program(BYTES, template.default(BYTES, TARGET), TARGET)
+    source = cuda_source(lower(program.stages[-1].function, TARGET), TARGET)
+    assert "setmaxnreg.inc" in source and re.search(r"__launch_bounds__\(\d+, \d+\)", source)
 
 
 def test_what_it_declines() -> None:
