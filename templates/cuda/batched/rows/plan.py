@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from autoq.templates.cuda.batched.rows.config import WARPGROUP_ROWS, BatchedRowsConfig
-from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES, Wgmma
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
