@@ -44,20 +44,35 @@ __device__ __forceinline__ void load_rows(const Block& block, const unsigned cha
                :: "r"(block.smem + X_AT), "l"(x + block.byte - block.skew), "r"(bytes),
                   "r"(barrier) : "memory");
 }
+__device__ __forceinline__ void load_unit(unsigned to, const unsigned char* from, bool inside) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
+               :: "r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
 // Rows beyond the reduction are zeros.
 __device__ __forceinline__ void load_other(
     const Block& block, const unsigned char* other, int thread) {
   const unsigned char* matrix =
       other + block.pair / HEADS * OTHER_BATCH + block.pair % HEADS * OTHER_HEAD;
   constexpr int UNITS = 32 * TILES_K * GROUPS;
+  // Whole eights of rows at a time: places are those of the first one and constants.
+  constexpr bool EIGHTS = THREADS % (8 * GROUPS) == 0;
+  constexpr int ROWS_AT_ONCE = THREADS / GROUPS, APART = ROWS_AT_ONCE / 8 * EIGHT_ROWS;
+  const int first_row = thread / GROUPS;
+  const unsigned char* from = matrix + first_row * OTHER_PITCH + thread % GROUPS * 16;
+  const unsigned to = block.other(first_row, thread % GROUPS * 16);
   #pragma unroll
-  for (int first = 0; first < UNITS; first += THREADS) {
-    const int unit = first + thread, row = unit / GROUPS, column = unit % GROUPS * 16;
-    if (first + THREADS <= UNITS || unit < UNITS)
-      asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
-                   :: "r"(block.other(row, column)),
-                      "l"(matrix + min(row, K - 1) * OTHER_PITCH + column),
-                      "r"(row < K ? 16 : 0) : "memory");
+  for (int i = 0; i < (UNITS + THREADS - 1) / THREADS; ++i) {
+    if constexpr (EIGHTS) {
+      const int row = first_row + i * ROWS_AT_ONCE;
+      const bool inside = (i + 1) * ROWS_AT_ONCE <= K || row < K;
+      if ((i + 1) * THREADS <= UNITS || i * THREADS + thread < UNITS)
+        load_unit(to + i * APART, inside ? from + i * ROWS_AT_ONCE * OTHER_PITCH : matrix, inside);
+    } else {
+      const int unit = i * THREADS + thread, row = unit / GROUPS, column = unit % GROUPS * 16;
+      if (unit < UNITS)
+        load_unit(block.other(row, column), matrix + min(row, K - 1) * OTHER_PITCH + column,
+                  row < K);
+    }
   }
 }
 template <bool IS_SIGNED> __device__ __forceinline__ int add_bytes(unsigned word, int sum) {
@@ -68,17 +83,18 @@ template <bool IS_SIGNED> __device__ __forceinline__ int add_bytes(unsigned word
 __device__ __forceinline__ void turn_other(const Block& block, int warp, int lane, int x_zero) {
   const int row = lane % 8, matrix = lane / 8, half = matrix / 2, odd = matrix % 2;
   const int k = row / 2 * 8 + row % 2 + 2 * matrix;
+  const int share = WARPS > SHARES ? warp / SHARES : 0;
   #pragma unroll 1
   for (int group = warp % SHARES; group < GROUPS; group += SHARES) {
     const int column = 16 * group + 2 * row + odd;  // that the lane's row of stmatrix holds
     const int tile = column % OWN / 2, place = column / OWN * 2 + odd;
-    unsigned from = block.other(k, 16 * group) + warp / SHARES * (4 * EIGHT_ROWS);
-    unsigned to = block.smem + TURNED_AT + warp / SHARES * TURNED_TILE + tile * TURNED_GROUP +
+    unsigned from = block.other(k, 16 * group) + share * (4 * EIGHT_ROWS);
+    unsigned to = block.smem + TURNED_AT + share * TURNED_TILE + tile * TURNED_GROUP +
                   half * 128 + place * 16;
     int sums[2] = {0, 0};
     #pragma unroll
     for (int t = 0; t < TILES_K; t += WARPS / SHARES) {
-      if (t + warp / SHARES < TILES_K) {
+      if (t + share < TILES_K) {
         unsigned w[4];
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(from) : "memory");
@@ -185,7 +201,7 @@ __device__ __forceinline__ void begin(
   unsigned* ones = reinterpret_cast<unsigned*>(shared + ONES_AT);
   unsigned* sums = reinterpret_cast<unsigned*>(shared + SUMS_AT);
   if (thread < 64) ones[thread] = 0x01010101u;
-  for (int column = thread; column < N; column += THREADS) sums[column] = 0;
+  if (thread < N) sums[thread] = 0;
   asm volatile("cp.async.wait_all;" ::: "memory");
   __syncthreads();
 }
