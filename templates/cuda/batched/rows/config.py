@@ -12,7 +12,7 @@ WARPGROUP_ROWS = 64
 class BatchedRowsConfig:
     """Knobs of a product of two activations whose rows of x pass through registers.
 
-    row_groups: warpgroups of a block, each with 64 rows of y, that share other.
+    row_groups: warpgroups of a block, each with 64 rows of y; those of one pair share other.
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     """
 
@@ -22,8 +22,3 @@ class BatchedRowsConfig:
     @property
     def threads(self) -> int:
         return 128 * self.row_groups
-
-    @property
-    def block_m(self) -> int:
-        """Rows of y of a block."""
-        return WARPGROUP_ROWS * self.row_groups

@@ -1,4 +1,4 @@
-"""The kernel of a batched product with x from registers: a block computes rows of y of one pair."""
+"""The kernel of a batched product with x from registers: a block computes neighbouring rows of y."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _functions(plan: BatchedRowsPlan) -> DeviceNamespace:
         {"X": work.in_dtype, "OTHER": work.other_dtype, "OUT": work.epilogue.out_dtype},
         {
             "HEADS": work.heads, "M": work.m, "N": work.n, "K": work.k,
-            "ROW_GROUPS": config.row_groups, "TILES_M": plan.tiles_m, "TILES_K": plan.tiles_k,
+            "ROW_GROUPS": config.row_groups, "TILES_M": plan.tiles_m, "TILES": plan.tiles,
+            "SLOTS": plan.slots, "TILES_K": plan.tiles_k,
             "OTHER_GAP": plan.other_gap, "TURNED_GROUP": plan.turned_group,
             "TURNED_AT": plan.turned_at, "ONES_AT": plan.ones_at, "SUMS_AT": plan.sums_at,
             "BARRIER_AT": plan.barrier_at, "X_AT": plan.x_at, "STORE": plan.store_bytes,

@@ -33,8 +33,8 @@ def space(workload: BatchedGemm, target: Target) -> Space[BatchedRowsConfig]:
         return BatchedRowsPlan(workload, config, target)
 
     def warpgroups_are_used(config: BatchedRowsConfig) -> bool:
-        """No warpgroup of a pair's first block is without rows."""
-        return config.block_m - WARPGROUP_ROWS < workload.m
+        """There are as many tiles as a block has warpgroups."""
+        return config.row_groups <= plan_of(config).tiles
 
     def threads_suffice(config: BatchedRowsConfig) -> bool:
         """All blocks of a multiprocessor have no more threads than it holds."""
@@ -79,11 +79,12 @@ def resident(plan: BatchedRowsPlan) -> int:
 def busy_clocks(plan: BatchedRowsPlan) -> float:
     """Clocks that a block keeps the busiest part of its multiprocessor."""
     config, work = plan.config, plan.workload
-    turning = plan.tiles_k * plan.groups * _TURNING
-    rows = min(config.block_m, work.m)
+    pairs = max(1.0, config.row_groups / plan.tiles_m)
+    turning = pairs * plan.tiles_k * plan.groups * _TURNING
+    rows = min(WARPGROUP_ROWS, work.m) * config.row_groups
     warps = ceil_div(rows, 16)
     own = _WARP + plan.tiles_k * _FRAGMENT + work.n / 2 * _QUANTISING
-    loaded = rows * work.k + work.k * work.n
+    loaded = rows * work.k + pairs * work.k * work.n
     return max((turning + warps * own) / _SCHEDULERS, loaded / _L2_BYTES_A_CLOCK)
 
 
@@ -110,7 +111,7 @@ def features(
         "warpgroups": float(config.row_groups * together),
         "smem_bytes": float(plan.smem_bytes),
         "registers": float(registers(plan, target)),
-        "useful": workload.m / (plan.tiles_m * config.block_m),
+        "useful": workload.m / (plan.tiles_m * WARPGROUP_ROWS),
         "busy": busy_clocks(plan),
         "seconds_estimate": estimate(workload, config, target),
     }
