@@ -1,4 +1,4 @@
-"""The kernel of a batched product with x from registers: a block computes neighbouring rows of y."""
+"""The kernel of a batched product with x from registers: a block has neighbouring rows of y."""
 
 from __future__ import annotations
 
