@@ -58,7 +58,7 @@ def build(workload: BatchedGemm, config: BatchedRowsConfig, target: Target) -> P
 
 
 TEMPLATE = Template(
-    "batched_gemm_rows_wgmma", 1, matches, space, default, build, pack, packed, preference=25,
+    "batched_gemm_rows_wgmma", 1, matches, space, default, build, pack, packed, preference=15,
     estimate=estimate,
 )  # fmt: skip
 """Products of bytes on Hopper's tensor cores with x from registers."""
