@@ -68,7 +68,7 @@ CASES: list[Workload] = [
     DynamicQuantize(5001),
     BatchedGemm(1, 40, 21, 35, 2, *["float32"] * 2, "bmhk", "bkhn", "bmhn", Epilogue("float32")),
     BatchedGemm(2, 17, 20, 16, 3, "uint8", "int8", "bmhk", "bnhk", epilogue=Epilogue("uint8")),
-    BatchedGemm(1, 9, 12, 18, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
+    BatchedGemm(1, 20, 16, 42, 2, "int8", "uint8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 70, 40, 66, 2, *["float16"] * 2, "bmhk", "bnhk", epilogue=Epilogue("float32")),
     BatchedGemm(1, 40, 24, 49, 4, *["float16"] * 2, "bhmk", "bkhn", "bmhn", Epilogue("float16")),
     BatchedGemm(2, 45, 77, 64, 2, "int8", "uint8", "bmhk", "bnhk"),

@@ -41,6 +41,7 @@ WORKLOADS: list[Workload] = [
     *(Gemm(8, 48, 64), Gemm(3, 10, 64, epilogue=Epilogue("int32"))),
     Gemm(4, 24, 35, epilogue=Epilogue("bfloat16", row_scale=True, float_bias=True)),
     BatchedGemm(1, 17, 20, 16, 2, "uint8", "int8", "bmhk", "bnhk"),
+    BatchedGemm(2, 20, 32, 38, 2, "uint8", "int8", "bhmk", "bkhn", "bmhn"),
     BatchedGemm(2, 5, 6, 9, other_order="bhkn", epilogue=Epilogue("uint8", "int8", True)),
     ResidualGemm(20, 24, 35, correction="none"),
     Pool2d("max", 2, 15, 15, 32, 3, 3, (2, 2), (1, 1, 1, 1)),

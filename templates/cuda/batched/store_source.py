@@ -240,6 +240,11 @@ __device__ __forceinline__ void end_store(
 """
 
 
+def byte_values(packed: str) -> str:
+    """Source of `Values` of bytes, with packed the type of a byte as PTX names it."""
+    return (_FORMS + _BYTES).replace("PACKED", packed)
+
+
 def store_source(floating: bool, boxes: bool, packed: str) -> str:
     """Source of `Values`, `store_part` and `end_store`.
 

@@ -65,7 +65,7 @@ def emulated(workload: BatchedGemm, values, constants) -> np.ndarray:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_products_on_wgmma_are_right(seed: int) -> None:
     workload = random_workload(seed)
     assert TEMPLATE.matches(workload, HOPPER)

@@ -1,0 +1,117 @@
+"""The space of a batched product with x from registers, and what a configuration takes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+
+from autoq.search.space import Space
+from autoq.templates.cuda.batched.rows.config import WARPGROUP_ROWS, BatchedRowsConfig
+from autoq.templates.cuda.batched.rows.plan import BatchedRowsPlan
+from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, resource_rules
+from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.operators.batched_gemm import BatchedGemm
+from autoq.templates.target import Target
+
+Rule = Callable[[BatchedRowsConfig], bool]
+
+# Addresses, scales and the epilogue beside accumulators and fragments.
+_OTHERS = 36
+# Of one multiprocessor, guesses but for the instructions, which are counted: of a warp, those
+# beside tiles of k and outputs; of a warp's tile of k, of turning 16 columns of one, of an output.
+_L2_BYTES_A_CLOCK, _SCHEDULERS = 40.0, 4
+_WARP, _FRAGMENT, _TURNING, _QUANTISING = 220.0, 12.0, 12.0, 5.0
+_BLOCK_CLOCKS, _LAUNCH_CLOCKS = 2500.0, 2500.0
+
+
+def space(workload: BatchedGemm, target: Target) -> Space[BatchedRowsConfig]:
+    """Warpgroups and blocks of a multiprocessor that compile for the target."""
+
+    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
+    def plan_of(config: BatchedRowsConfig) -> BatchedRowsPlan:
+        return BatchedRowsPlan(workload, config, target)
+
+    def warpgroups_are_used(config: BatchedRowsConfig) -> bool:
+        """There are as many tiles as a block has warpgroups."""
+        return config.row_groups <= plan_of(config).tiles
+
+    def threads_suffice(config: BatchedRowsConfig) -> bool:
+        """All blocks of a multiprocessor have no more threads than it holds."""
+        return config.threads * config.blocks_per_sm <= target.unit_threads
+
+    rules: list[Rule] = [
+        warpgroups_are_used,
+        *resource_rules(plan_of, registers, target),
+        threads_suffice,
+    ]
+    return Space(
+        BatchedRowsConfig,
+        {"row_groups": (1, 2, 3, 4), "blocks_per_sm": (1, 2, 3, 4, 5, 6)},
+        rules,
+        lambda config: features(workload, config, target),
+    )
+
+
+def default(workload: BatchedGemm, target: Target) -> BatchedRowsConfig:
+    """The legal configuration of least estimated time, with room for one block."""
+    legal = space(workload, target)
+    candidates = [BatchedRowsConfig(groups, 1) for groups in (1, 2, 3, 4)]
+    return min(
+        (config for config in candidates if config in legal),
+        key=lambda config: estimate(workload, config, target),
+    )
+
+
+def registers(plan: BatchedRowsPlan, target: Target) -> int:
+    """Estimate of the registers a thread needs."""
+    return plan.workload.n // 2 + 4 * plan.tiles_k + _OTHERS
+
+
+def resident(plan: BatchedRowsPlan) -> int:
+    """Blocks that share a multiprocessor, as far as there are so many."""
+    target, config = plan.target, plan.config
+    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
+    by_threads = target.unit_threads // config.threads
+    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
+
+
+def busy_clocks(plan: BatchedRowsPlan) -> float:
+    """Clocks that a block keeps the busiest part of its multiprocessor."""
+    config, work = plan.config, plan.workload
+    pairs = max(1.0, config.row_groups / plan.tiles_m)
+    turning = pairs * plan.tiles_k * plan.groups * _TURNING
+    rows = min(WARPGROUP_ROWS, work.m) * config.row_groups
+    warps = ceil_div(rows, 16)
+    own = _WARP + plan.tiles_k * _FRAGMENT + work.n / 2 * _QUANTISING
+    loaded = rows * work.k + pairs * work.k * work.n
+    return max((turning + warps * own) / _SCHEDULERS, loaded / _L2_BYTES_A_CLOCK)
+
+
+def estimate(workload: BatchedGemm, config: BatchedRowsConfig, target: Target) -> float:
+    """Roughly the seconds, of the multiprocessor that has most blocks."""
+    plan = BatchedRowsPlan(workload, config, target)
+    blocks = ceil_div(plan.blocks, target.units)
+    rounds = ceil_div(blocks, resident(plan))
+    clocks = _LAUNCH_CLOCKS + rounds * _BLOCK_CLOCKS + blocks * busy_clocks(plan)
+    return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
+
+
+def features(
+    workload: BatchedGemm, config: BatchedRowsConfig, target: Target
+) -> dict[str, float]:  # fmt: skip
+    """Features of a configuration for a cost model."""
+    plan = BatchedRowsPlan(workload, config, target)
+    together = resident(plan)
+    waves = plan.blocks / (target.units * together)
+    return {
+        "blocks": float(plan.blocks),
+        "waves": waves,
+        "tail": waves / math.ceil(waves),
+        "warpgroups": float(config.row_groups * together),
+        "smem_bytes": float(plan.smem_bytes),
+        "registers": float(registers(plan, target)),
+        "useful": workload.m / (plan.tiles_m * WARPGROUP_ROWS),
+        "busy": busy_clocks(plan),
+        "seconds_estimate": estimate(workload, config, target),
+    }
