@@ -99,6 +99,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "persistent": (False, True),
         "streamed": (False, True),
         "turns_back": (False, True),
+        "shared": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -117,8 +118,13 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return config.teams * config.tiles == 1 or tiling_of(config).columns <= workload.n
 
     def clusters_share_vectors(config: LongConfig) -> bool:
-        """All blocks of a cluster are of one vector row."""
-        return tiling_of(config).panels % config.cluster == 0
+        """All blocks of a cluster are of one vector row, or each of its own."""
+        return config.shared or tiling_of(config).panels % config.cluster == 0
+
+    def pairs_share_rows(config: LongConfig) -> bool:
+        """Rows of b are shared by two vector rows, in one direction, on a ring of some stages."""
+        paired = config.cluster == 2 and workload.vector_rows % 2 == 0 and config.stages > 2
+        return not config.shared or (paired and not config.turns_back)
 
     def warps_copy_together(config: LongConfig) -> bool:
         """All lanes of a warp have pieces of rows that threads copy."""
@@ -138,12 +144,12 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return config.persistent or not config.turns_back
 
     def clusters_turn_whole_stages(config: LongConfig) -> bool:
-        """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
+        """Blocks that share values turn fragments of a stage together, if it has more than one's.
 
         ptxas serialises the products of others: "non wgmma instructions defining input registers".
         """
         single = config.tiles == 1 and config.rows == 32
-        return config.cluster == 1 or config.whole_stages or single
+        return config.cluster == 1 or config.shared or config.whole_stages or single
 
     constraints = (
         blocks_take_tiles,
@@ -152,6 +158,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
+        pairs_share_rows,
         warps_copy_together,
         nibbles_have_pairs,
         clusters_turn_whole_stages,
@@ -188,7 +195,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
-        "TURNS_BACK": config.turns_back,
+        "TURNS_BACK": config.turns_back, "SHARED": config.shared,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

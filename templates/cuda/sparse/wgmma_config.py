@@ -58,6 +58,8 @@ class LongConfig:
     streamed: whether y leaves the L2 before what is read again.
     turns_back: whether every second tile of a block is gathered from its last stage to its first:
         what the blocks have read last of b is then read first again.
+    shared: whether the two blocks of a cluster are of a vector row each, and rows of b that both
+        have are gathered by one of them, which hands them to the other.
     """
 
     teams: int
@@ -71,6 +73,7 @@ class LongConfig:
     persistent: bool = False
     streamed: bool = False
     turns_back: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -202,10 +205,13 @@ class LongTiling:
 
     @property
     def steps(self) -> int:
-        """Most stages that all vector rows fill."""
+        """Most stages that all vector rows fill, each of a pair as many as its longer one."""
         rows, workload = self.config.rows, self.workload
         of_longest = workload.vector_rows * -(-workload.longest // rows)
-        filled = workload.vector_rows + workload.structure.blocks // rows
+        vectors = workload.structure.blocks
+        if self.config.shared:  # the shorter of a pair is no shorter than the next pair's longer one
+            vectors += workload.longest
+        filled = workload.vector_rows + vectors // rows
         return max(1, min(of_longest, filled))
 
     @property

@@ -7,6 +7,7 @@ import numpy as np
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
 from autoq.templates.cuda.sparse.wgmma_config import DEPTH, LongTiling
+from autoq.templates.cuda.sparse.wgmma_sharing import share_rows
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -33,20 +34,29 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     16 bytes of each row, eights of rows one after the other. places: of each vector's row of b, in
     elements. starts, lengths, rows: of each vector row its first stage, its vectors and its first
     row of y. Then what `pack_terms` gives.
+
+    Where two blocks share rows of b, both have as many stages as the longer vector row, and places
+    are in bytes, of which the lowest bits say how a stage's rows come (`wgmma_sharing`).
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
     order = np.argsort(-matrix.lengths, kind="stable")
     lengths = matrix.lengths[order]
+    vector_row = matrix.vector_row_of
+    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
+    if tiling.config.shared:
+        lengths = np.repeat(lengths[::2], 2)
+        ways = share_rows(matrix, order.reshape(-1, 2), rows, within)
     stages = -(-lengths // rows)
     starts = np.cumsum(stages) - stages
     own_start = np.empty_like(starts)
     own_start[order] = starts
-    vector_row = matrix.vector_row_of
-    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
     stage, position = own_start[vector_row] + within // rows, within % rows
     places = np.zeros((tiling.steps, rows), np.int32)
     places[stage, position] = matrix.indices * workload.n
+    if tiling.config.shared:
+        bits = 8 * tiling.value_size // (2 if tiling.nibbles else 1)
+        places[stage, position] = matrix.indices * (workload.n * bits // 8) | ways
     step, half, at = value_of(position) if workload.floating else byte_of(position)
     held = _COLUMN_BYTES // tiling.value_size
     digits = tiling.left_digits

@@ -154,6 +154,14 @@ FEW_UNITS = replace(TARGET, units=3)
             replace(WORKLOAD, n=512, vector=64, epilogue=Epilogue("int8")),
             LongConfig(1, 2, 64, 3, 2, bulk=4, persistent=True, turns_back=True),
         ),
+        (
+            Spmm(500, 256, 150, 128, Structure(512, 112, 128)),
+            LongConfig(1, 2, 32, 4, 2, persistent=True, shared=True),
+        ),
+        (
+            replace(WORKLOAD, m=250, k=120, n=160, vector=64, structure=Structure(320, 80, 112)),
+            LongConfig(1, 1, 32, 3, 2, 1, False, 4, True, shared=True),
+        ),
     ],
     ids=[
         "staged",
@@ -163,6 +171,8 @@ FEW_UNITS = replace(TARGET, units=3)
         "empty",
         "back",
         "back in clusters",
+        "shared rows",
+        "shared rows by bulk",
     ],
 )
 def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
