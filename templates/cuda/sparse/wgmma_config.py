@@ -209,7 +209,7 @@ class LongTiling:
         rows, workload = self.config.rows, self.workload
         of_longest = workload.vector_rows * -(-workload.longest // rows)
         vectors = workload.structure.blocks
-        if self.config.shared:  # the shorter of a pair is no shorter than the next pair's longer one
+        if self.config.shared:  # a pair's shorter one has at least the next pair's longest
             vectors += workload.longest
         filled = workload.vector_rows + vectors // rows
         return max(1, min(of_longest, filled))
