@@ -121,10 +121,10 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         """All blocks of a cluster are of one vector row, or each of its own."""
         return config.shared or tiling_of(config).panels % config.cluster == 0
 
-    def pairs_share_rows(config: LongConfig) -> bool:
-        """Rows of b are shared by two vector rows, in one direction, on a ring of some stages."""
-        paired = config.cluster == 2 and workload.vector_rows % 2 == 0 and config.stages > 2
-        return not config.shared or (paired and not config.turns_back)
+    def clusters_share_rows(config: LongConfig) -> bool:
+        """Blocks of whole clusters share rows of b, in one direction, on a ring of some stages."""
+        whole = config.cluster > 1 and workload.vector_rows % config.cluster == 0
+        return not config.shared or (whole and config.stages > 2 and not config.turns_back)
 
     def warps_copy_together(config: LongConfig) -> bool:
         """All lanes of a warp have pieces of rows that threads copy."""
@@ -158,7 +158,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
-        pairs_share_rows,
+        clusters_share_rows,
         warps_copy_together,
         nibbles_have_pairs,
         clusters_turn_whole_stages,

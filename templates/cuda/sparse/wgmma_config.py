@@ -58,8 +58,8 @@ class LongConfig:
     streamed: whether y leaves the L2 before what is read again.
     turns_back: whether every second tile of a block is gathered from its last stage to its first:
         what the blocks have read last of b is then read first again.
-    shared: whether the two blocks of a cluster are of a vector row each, and rows of b that both
-        have are gathered by one of them, which hands them to the other.
+    shared: whether the blocks of a cluster are of a vector row each, and rows of b that several of
+        them have are gathered by one, which hands them to the others.
     """
 
     teams: int
@@ -205,12 +205,12 @@ class LongTiling:
 
     @property
     def steps(self) -> int:
-        """Most stages that all vector rows fill, each of a pair as many as its longer one."""
+        """Most stages that all vector rows fill, each of a cluster as many as its longest."""
         rows, workload = self.config.rows, self.workload
         of_longest = workload.vector_rows * -(-workload.longest // rows)
         vectors = workload.structure.blocks
-        if self.config.shared:  # a pair's shorter one has at least the next pair's longest
-            vectors += workload.longest
+        if self.config.shared:  # others are no shorter than the longest of the next cluster
+            vectors += (self.config.cluster - 1) * workload.longest
         filled = workload.vector_rows + vectors // rows
         return max(1, min(of_longest, filled))
 

@@ -84,7 +84,7 @@ __device__ __forceinline__ void multiply_sparse(
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if (SHARED && own / 32 == 3)
-      for (int i = 0; i < HandedOn::LATER; ++i) handed_on.next(ring, false, tile % CLUSTER);
+      for (int i = 0; i < HandedOn::LATER; ++i) handed_on.next(ring, 0, own % 32);
     if constexpr (CLUSTER > 1) {  // others still arrive here
       for (int i = 0; i < STAGES; ++i) {
         wait_for(ring.empty_in_all(at.stage), at.phase);

@@ -35,8 +35,8 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     elements. starts, lengths, rows: of each vector row its first stage, its vectors and its first
     row of y. Then what `pack_terms` gives.
 
-    Where two blocks share rows of b, both have as many stages as the longer vector row, and places
-    are in bytes, of which the lowest bits say how a stage's rows come (`wgmma_sharing`).
+    Blocks that share rows of b have as many stages as the longest of their vector rows, and places
+    are in bytes, of which the lowest bits say who gets them (`wgmma_sharing`).
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
@@ -44,9 +44,10 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     lengths = matrix.lengths[order]
     vector_row = matrix.vector_row_of
     within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
-    if tiling.config.shared:
-        lengths = np.repeat(lengths[::2], 2)
-        ways = share_rows(matrix, order.reshape(-1, 2), rows, within)
+    cluster = tiling.config.cluster if tiling.config.shared else 1
+    if cluster > 1:
+        lengths = np.repeat(lengths[::cluster], cluster)
+        given_to = share_rows(matrix, order.reshape(-1, cluster), rows, within)
     stages = -(-lengths // rows)
     starts = np.cumsum(stages) - stages
     own_start = np.empty_like(starts)
@@ -54,9 +55,11 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     stage, position = own_start[vector_row] + within // rows, within % rows
     places = np.zeros((tiling.steps, rows), np.int32)
     places[stage, position] = matrix.indices * workload.n
-    if tiling.config.shared:
+    if cluster > 1:
+        own_bits = np.repeat(1 << np.arange(len(order)) % cluster, stages)
+        places[: len(own_bits)] = own_bits[:, None]  # where no vector is
         bits = 8 * tiling.value_size // (2 if tiling.nibbles else 1)
-        places[stage, position] = matrix.indices * (workload.n * bits // 8) | ways
+        places[stage, position] = matrix.indices * (workload.n * bits // 8) | given_to
     step, half, at = value_of(position) if workload.floating else byte_of(position)
     held = _COLUMN_BYTES // tiling.value_size
     digits = tiling.left_digits

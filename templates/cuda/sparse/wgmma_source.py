@@ -124,15 +124,14 @@ __device__ __forceinline__ VectorRow vector_row_of(
 
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
 // some stages together, of HELD times as many ahead. Where blocks share rows, places are in bytes,
-// and the lowest bits say what becomes of the stage.
+// and the lowest bits say which blocks of the cluster get the rows of a stage from this one.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
 __device__ __forceinline__ int stages_of(const VectorRow& row) {
   return (row.length + ROWS - 1) / ROWS;
 }
-enum Way { GATHERED, HANDED_ON, RECEIVED };
-constexpr int WAYS = SHARED ? 3 : 0;
+constexpr int ALL_BLOCKS = 15;
 __device__ __forceinline__ int offset_of(int place) {
-  return SHARED ? place & ~WAYS : in_bytes(place);
+  return SHARED ? place & ~ALL_BLOCKS : in_bytes(place);
 }
 // Whether a tile's stages go from the last one to the first.
 __device__ __forceinline__ bool goes_back(int tile) { return TURNS_BACK && tile / BLOCKS % 2; }
@@ -184,20 +183,21 @@ struct Values {
 struct HandedOn {
   static constexpr int LATER = STAGES / 2;
   Position at;
-  unsigned ways, count;
-  __device__ __forceinline__ void next(const Ring& ring, bool handed_on, int rank) {
-    ways = ways << 1 | handed_on;
+  unsigned long long blocks;  // four bits a stage
+  int count;
+  __device__ __forceinline__ void next(const Ring& ring, int to, int number) {
+    blocks = blocks << 4 | to;
     if (++count <= LATER) return;
-    if (ways >> LATER & 1) {
+    if (const int others = blocks >> 4 * LATER & ALL_BLOCKS) {
       wait_for(ring.full(at.stage), at.phase);
-      if (is_elected()) {
+      if (others >> number & 1) {
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         const unsigned rows = ring.rows(at.stage);
         asm volatile("{ .reg .b32 to, full; mapa.shared::cluster.u32 to, %0, %2;"
                      " mapa.shared::cluster.u32 full, %1, %2;"
                      " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
                      " [to], [%0], %3, [full]; }"
-                     :: "r"(rows), "r"(ring.full(at.stage)), "r"(rank ^ 1), "n"(ROWS * PITCH)
+                     :: "r"(rows), "r"(ring.full(at.stage)), "r"(number), "n"(ROWS * PITCH)
                      : "memory");
       }
       __syncwarp();
@@ -231,12 +231,12 @@ __device__ __forceinline__ void copy_stages(
   const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
     wait_for(SHARED ? ring.empty_in_all(at.stage) : ring.empty(at.stage), at.phase);
-    const int way = SHARED ? __shfl_sync(0xffffffffu, place, lane) & WAYS : GATHERED;
+    const int blocks = SHARED ? __shfl_sync(0xffffffffu, place, lane) & ALL_BLOCKS : 1;
     if (thread == 0 && ++values.behind > LAG)
-      values.ask(ring, rank, way == RECEIVED ? ROWS * PITCH : bulk_bytes);
+      values.ask(ring, rank, blocks ? bulk_bytes : ROWS * PITCH);
     __syncwarp();
-    if (SHARED && thread / 32 == 3) handed_on.next(ring, way == HANDED_ON, rank);
-    if (way == RECEIVED) {
+    if (SHARED && thread / 32 == 3) handed_on.next(ring, blocks & ~(1 << rank), number);
+    if (!blocks) {  // another one hands the rows to this block
       asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(full) : "memory");
       at.advance();
       return;

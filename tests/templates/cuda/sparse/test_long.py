@@ -127,7 +127,7 @@ def test_products_of_floats_are_right(workload: Spmm, config: LongConfig) -> Non
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
 
 
-FEW_UNITS = replace(TARGET, units=3)
+FEW_UNITS = replace(TARGET, units=3, clustered_units=4)
 """On which blocks take several tiles of y one after another."""
 
 
@@ -155,8 +155,8 @@ FEW_UNITS = replace(TARGET, units=3)
             LongConfig(1, 2, 64, 3, 2, bulk=4, persistent=True, turns_back=True),
         ),
         (
-            Spmm(500, 256, 150, 128, Structure(512, 112, 128)),
-            LongConfig(1, 2, 32, 4, 2, persistent=True, shared=True),
+            Spmm(250, 320, 250, 32, Structure(1600, 200, 240)),
+            LongConfig(1, 1, 32, 4, 4, persistent=True, shared=True),
         ),
         (
             replace(WORKLOAD, m=250, k=120, n=160, vector=64, structure=Structure(320, 80, 112)),
@@ -171,14 +171,14 @@ FEW_UNITS = replace(TARGET, units=3)
         "empty",
         "back",
         "back in clusters",
-        "shared rows",
-        "shared rows by bulk",
+        "rows shared by four",
+        "rows shared by bulk",
     ],
 )
 def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
     tiling = LongTiling(workload, config)
     assert config in TEMPLATE.space(workload, FEW_UNITS)
-    assert tiling.blocks(FEW_UNITS) <= 3 < tiling.tiles_of_y
+    assert tiling.blocks(FEW_UNITS) <= 4 < tiling.tiles_of_y
     assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
 
 
