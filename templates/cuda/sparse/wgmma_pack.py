@@ -46,7 +46,7 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
     cluster = tiling.config.cluster if tiling.config.shared else 1
     if cluster > 1:
-        lengths = np.repeat(lengths[::cluster], cluster)
+        lengths = np.repeat(-(-lengths[::cluster] // rows) * rows, cluster)
         given_to = share_rows(matrix, order.reshape(-1, cluster), rows, within)
     stages = -(-lengths // rows)
     starts = np.cumsum(stages) - stages

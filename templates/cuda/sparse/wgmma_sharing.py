@@ -55,7 +55,8 @@ def deal(columns: list[np.ndarray], rows: int) -> list[tuple[np.ndarray, np.ndar
             for block in own:
                 place[block, stage] = slot * rows + np.arange(len(stage))
             given_to[own[slot % len(own)], stage] = members
-    return [(place[block, own], given_to[block, own]) for block, own in enumerate(have)]
+    at = [np.searchsorted(every, own) for own in columns]
+    return [(place[block, own], given_to[block, own]) for block, own in enumerate(at)]
 
 
 Slot = list[tuple[int, np.ndarray]]

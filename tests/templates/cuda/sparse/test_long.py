@@ -14,6 +14,7 @@ from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE as PANEL
 from autoq.templates.cuda.sparse.spmm_wgmma import TEMPLATE, LongConfig
 from autoq.templates.cuda.sparse.wgmma_config import LongTiling
 from autoq.templates.cuda.sparse.wgmma_pack import byte_of, pack_long, value_of
+from autoq.templates.cuda.sparse.wgmma_sharing import deal
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.structure import Structure
@@ -24,21 +25,45 @@ HALVES = replace(WORKLOAD, in_dtype="float16", weight_dtype="float16", epilogue=
 TARGET = parse_target("cuda:sm_90a")
 
 
-@pytest.mark.parametrize("rows", [32, 128])
-def test_stages_hold_the_matrix(rows: int) -> None:
-    tiling = LongTiling(WORKLOAD, LongConfig(1, 1, rows, 2))
-    _, constants = WORKLOAD.random_case(np.random.default_rng(1))
+@pytest.mark.parametrize(("rows", "sharers"), [(128, 1), (32, 2), (32, 4)])
+def test_stages_hold_the_matrix(rows: int, sharers: int) -> None:
+    workload = replace(WORKLOAD, m=250, structure=Structure(900, 112, 128))
+    tiling = LongTiling(workload, LongConfig(1, 1, rows, 3, sharers, shared=sharers > 1))
+    _, constants = workload.random_case(np.random.default_rng(1))
     values, places, starts, lengths, first_rows, *_ = pack_long(tiling, constants)
     stored = values.view(np.int8).reshape(tiling.steps, rows // 32, 2, 32, 16)
-    found = np.zeros((160, 150), np.int8)
+    found = np.zeros((256, 150), np.int8)
     for start, length, row in zip(starts, lengths, first_rows, strict=True):
         for number in range(length):
             stage, position = start + number // rows, number % rows
             step, half, byte = byte_of(np.array(position))
-            column = places[stage, position] // WORKLOAD.n
-            found[row : row + 32, column] = stored[stage, step, half, :, byte]
-    np.testing.assert_array_equal(found[:150], WORKLOAD.matrix(constants).to_dense())
+            column = places[stage, position] // workload.n  # of a row, whatever its lowest bits
+            found[row : row + 32, column] += stored[stage, step, half, :, byte]
+    np.testing.assert_array_equal(found[:250], workload.matrix(constants).to_dense())
     assert (np.diff(lengths) <= 0).all()
+
+
+def test_a_stage_of_shared_rows_is_gathered_once_and_lies_in_a_slot_of_all_that_have_it() -> None:
+    columns = [np.random.default_rng(i).permutation(400)[:length] for i, length in enumerate(
+        (250, 240, 200, 60)
+    )]  # fmt: skip
+    slots: dict[tuple[int, int], set[int]] = {}
+    gathered = 0
+    for block, (named, (place, given_to)) in enumerate(
+        zip(columns, deal(columns, 32), strict=True)
+    ):
+        assert len(set(place)) == len(named) and place.max() < 32 * -(-len(named) // 32)
+        gathered += np.count_nonzero(given_to)
+        for column, at, blocks in zip(named, place, given_to, strict=True):
+            slots.setdefault((at, column), set()).add(block)
+            assert not blocks or blocks >> block & 1
+    for block, (named, (place, given_to)) in enumerate(
+        zip(columns, deal(columns, 32), strict=True)
+    ):
+        for column, at, blocks in zip(named, place, given_to, strict=True):
+            if blocks:
+                assert {i for i in range(4) if blocks >> i & 1} <= slots[at, column]
+    assert gathered < 0.75 * sum(map(len, columns))
 
 
 def test_stages_of_floats_hold_the_matrix() -> None:
