@@ -44,26 +44,23 @@ def test_stages_hold_the_matrix(rows: int, sharers: int) -> None:
 
 
 def test_a_stage_of_shared_rows_is_gathered_once_and_lies_in_a_slot_of_all_that_have_it() -> None:
-    columns = [np.random.default_rng(i).permutation(400)[:length] for i, length in enumerate(
-        (250, 240, 200, 60)
-    )]  # fmt: skip
+    rng, lengths = np.random.default_rng(1), (250, 240, 200, 60)
+    columns = [rng.permutation(400)[:length] for length in lengths]
+    dealt = deal(columns, 32)
     slots: dict[tuple[int, int], set[int]] = {}
-    gathered = 0
-    for block, (named, (place, given_to)) in enumerate(
-        zip(columns, deal(columns, 32), strict=True)
-    ):
+    for block, (named, (place, _)) in enumerate(zip(columns, dealt, strict=True)):
         assert len(set(place)) == len(named) and place.max() < 32 * -(-len(named) // 32)
-        gathered += np.count_nonzero(given_to)
-        for column, at, blocks in zip(named, place, given_to, strict=True):
+        for column, at in zip(named, place, strict=True):
             slots.setdefault((at, column), set()).add(block)
-            assert not blocks or blocks >> block & 1
-    for block, (named, (place, given_to)) in enumerate(
-        zip(columns, deal(columns, 32), strict=True)
-    ):
-        for column, at, blocks in zip(named, place, given_to, strict=True):
-            if blocks:
-                assert {i for i in range(4) if blocks >> i & 1} <= slots[at, column]
-    assert gathered < 0.75 * sum(map(len, columns))
+    given = [
+        (block, (at, column), {i for i in range(4) if blocks >> i & 1})
+        for block, (named, found) in enumerate(zip(columns, dealt, strict=True))
+        for column, at, blocks in zip(named, *found, strict=True)
+        if blocks
+    ]
+    assert all(block in blocks <= slots[slot] for block, slot, blocks in given)
+    assert sum(len(blocks) for *_, blocks in given) == sum(lengths)
+    assert len(given) < 0.75 * sum(lengths)
 
 
 def test_stages_of_floats_hold_the_matrix() -> None:
