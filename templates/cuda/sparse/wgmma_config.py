@@ -170,7 +170,7 @@ class LongTiling:
     @property
     def ring_bytes(self) -> int:
         """The ring, which outputs of a single tile are staged in behind the last product."""
-        staged = 0 if self.config.persistent else self.all_staging_bytes
+        staged = 0 if self._stages_apart else self.all_staging_bytes
         return max(self.config.stages * self.stage_bytes, staged)
 
     @property
@@ -186,7 +186,12 @@ class LongTiling:
     @property
     def staging_start(self) -> int:
         """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
-        return self._behind_terms if self.config.persistent else 0
+        return self._behind_terms if self._stages_apart else 0
+
+    @property
+    def _stages_apart(self) -> bool:
+        """Whether the ring is in use while outputs are finished: by the next tile or others."""
+        return self.config.persistent or self.config.shared
 
     @property
     def _behind_terms(self) -> int:
@@ -201,7 +206,7 @@ class LongTiling:
     @property
     def smem_bytes(self) -> int:
         """The ring, two barriers for each of its stages, and a bias and two factors of each row."""
-        return self._behind_terms + (self.all_staging_bytes if self.config.persistent else 0)
+        return self._behind_terms + (self.all_staging_bytes if self._stages_apart else 0)
 
     @property
     def steps(self) -> int:

@@ -109,9 +109,16 @@ def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> No
             replace(WORKLOAD, n=256, structure=Structure(0, 0, 0), epilogue=Epilogue("float16")),
             LongConfig(1, 1, 32, 3, 4),
         ),
+        (
+            replace(WORKLOAD, m=250, k=120, n=160, vector=64, structure=Structure(320, 80, 112)),
+            LongConfig(1, 1, 32, 3, 2, 1, False, 4, shared=True),
+        ),
     ],
-    ids=["rows of 16", "unsigned", "multicast", "residual", "one product", "products", "empty"],
-)
+    ids=[
+        "rows of 16", "unsigned", "multicast", "residual", "one product", "products", "empty",
+        "rows shared by bulk",
+    ],
+)  # fmt: skip
 def test_outputs_are_right(workload: Spmm, config: LongConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
@@ -180,10 +187,6 @@ FEW_UNITS = replace(TARGET, units=3, clustered_units=4)
             Spmm(250, 320, 250, 32, Structure(1600, 200, 240)),
             LongConfig(1, 1, 32, 4, 4, persistent=True, shared=True),
         ),
-        (
-            replace(WORKLOAD, m=250, k=120, n=160, vector=64, structure=Structure(320, 80, 112)),
-            LongConfig(1, 1, 32, 3, 2, 1, False, 4, True, shared=True),
-        ),
     ],
     ids=[
         "staged",
@@ -194,7 +197,6 @@ FEW_UNITS = replace(TARGET, units=3, clustered_units=4)
         "back",
         "back in clusters",
         "rows shared by four",
-        "rows shared by bulk",
     ],
 )
 def test_blocks_that_take_several_tiles_are_right(workload: Spmm, config: LongConfig) -> None:
