@@ -23,6 +23,8 @@ _COPY_SMEM_BYTES = 224 << 10
 
 _OTHER_REGISTERS = 30
 _REGISTER_STEP = 8
+_DIGIT_REGISTERS = 7
+"""Of sums of several digits, besides: with less ptxas spills."""
 _NIBBLE_REGISTERS = 44
 """Of nibbles beside sums and steps that are read ahead: two chunks' gathered words among them."""
 
@@ -181,6 +183,7 @@ class PanelTiling:
             + ahead
             + _OTHER_REGISTERS
             + (8 if self.config.staged else 3 * own) * self.right_digits
+            + (_DIGIT_REGISTERS if self.planes > 1 else 0)
         )
 
     def resident(self, target: Target) -> int:
