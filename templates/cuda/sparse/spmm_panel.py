@@ -149,9 +149,10 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
 
 
 def default(workload: Spmm, target: Target) -> PanelConfig:
-    """The legal configuration of least estimated time."""
-    legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    """The configuration of least estimated time, of those that spill nothing if there are any."""
+    legal = list(space(workload, target).enumerate())
+    held = [config for config in legal if not PanelTiling(workload, config).spills(target)]
+    return min(held or legal, key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Spmm, config: PanelConfig, target: Target) -> float:
