@@ -69,9 +69,6 @@ def _copy(asm: Assembler, parts: list[str], ops: list[str]) -> None:
         taken += asm.address(ops[3])[0]
         taken += [asm.register(ops[4], 16)] if mask else []
         return asm.emit("cp.async.bulk.load", taken, int(mask))
-    if rest == ["shared::cluster", "shared::cta", "mbarrier::complete_tx::bytes"]:
-        taken = [*asm.address(ops[0])[0], *asm.address(ops[1])[0], asm.register(ops[2], 32)]
-        return asm.emit("cp.async.bulk.share", [*taken, *asm.address(ops[3])[0]])
     if rest != ["global", "shared::cta", "bulk_group"]:
         raise ValueError("this bulk copy is not known here")
     taken = [*asm.address(ops[0], 64)[0], *asm.address(ops[1])[0], asm.register(ops[2], 32)]

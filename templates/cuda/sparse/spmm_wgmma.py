@@ -99,7 +99,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         "persistent": (False, True),
         "streamed": (False, True),
         "turns_back": (False, True),
-        "shared": (False, True),
     }
 
     def tiling_of(config: LongConfig) -> LongTiling:
@@ -118,13 +117,8 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return config.teams * config.tiles == 1 or tiling_of(config).columns <= workload.n
 
     def clusters_share_vectors(config: LongConfig) -> bool:
-        """All blocks of a cluster are of one vector row, or each of its own."""
-        return config.shared or tiling_of(config).panels % config.cluster == 0
-
-    def clusters_share_rows(config: LongConfig) -> bool:
-        """Blocks of whole clusters share rows of b, in one direction, on a ring of some stages."""
-        whole = config.cluster > 1 and workload.vector_rows % config.cluster == 0
-        return not config.shared or (whole and config.stages > 2 and not config.turns_back)
+        """All blocks of a cluster are of one vector row."""
+        return tiling_of(config).panels % config.cluster == 0
 
     def warps_copy_together(config: LongConfig) -> bool:
         """All lanes of a warp have pieces of rows that threads copy."""
@@ -144,12 +138,12 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         return config.persistent or not config.turns_back
 
     def clusters_turn_whole_stages(config: LongConfig) -> bool:
-        """Blocks that share values turn fragments of a stage together, if it has more than one's.
+        """Blocks of a cluster turn fragments of a stage together, if it has more than one's.
 
         ptxas serialises the products of others: "non wgmma instructions defining input registers".
         """
         single = config.tiles == 1 and config.rows == 32
-        return config.cluster == 1 or config.shared or config.whole_stages or single
+        return config.cluster == 1 or config.whole_stages or single
 
     constraints = (
         blocks_take_tiles,
@@ -158,7 +152,6 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
         blocks_fit,
         panels_have_columns,
         clusters_share_vectors,
-        clusters_share_rows,
         warps_copy_together,
         nibbles_have_pairs,
         clusters_turn_whole_stages,
@@ -195,7 +188,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
-        "TURNS_BACK": config.turns_back, "SHARED": config.shared,
+        "TURNS_BACK": config.turns_back,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

@@ -58,8 +58,6 @@ class LongConfig:
     streamed: whether y leaves the L2 before what is read again.
     turns_back: whether every second tile of a block is gathered from its last stage to its first:
         what the blocks have read last of b is then read first again.
-    shared: whether the blocks of a cluster are of a vector row each, and rows of b that several of
-        them have are gathered by one, which hands them to the others.
     """
 
     teams: int
@@ -73,7 +71,6 @@ class LongConfig:
     persistent: bool = False
     streamed: bool = False
     turns_back: bool = False
-    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -170,7 +167,7 @@ class LongTiling:
     @property
     def ring_bytes(self) -> int:
         """The ring, which outputs of a single tile are staged in behind the last product."""
-        staged = 0 if self._stages_apart else self.all_staging_bytes
+        staged = 0 if self.config.persistent else self.all_staging_bytes
         return max(self.config.stages * self.stage_bytes, staged)
 
     @property
@@ -186,12 +183,7 @@ class LongTiling:
     @property
     def staging_start(self) -> int:
         """Where that begins: behind the barriers and the terms of two tiles, or with the ring."""
-        return self._behind_terms if self._stages_apart else 0
-
-    @property
-    def _stages_apart(self) -> bool:
-        """Whether the ring is in use while outputs are finished: by the next tile or others."""
-        return self.config.persistent or self.config.shared
+        return self._behind_terms if self.config.persistent else 0
 
     @property
     def _behind_terms(self) -> int:
@@ -206,17 +198,14 @@ class LongTiling:
     @property
     def smem_bytes(self) -> int:
         """The ring, two barriers for each of its stages, and a bias and two factors of each row."""
-        return self._behind_terms + (self.all_staging_bytes if self._stages_apart else 0)
+        return self._behind_terms + (self.all_staging_bytes if self.config.persistent else 0)
 
     @property
     def steps(self) -> int:
-        """Most stages that all vector rows fill, each of a cluster as many as its longest."""
+        """Most stages that all vector rows fill."""
         rows, workload = self.config.rows, self.workload
         of_longest = workload.vector_rows * -(-workload.longest // rows)
-        vectors = workload.structure.blocks
-        if self.config.shared:  # others are no shorter than the longest of the next cluster
-            vectors += (self.config.cluster - 1) * workload.longest
-        filled = workload.vector_rows + vectors // rows
+        filled = workload.vector_rows + workload.structure.blocks // rows
         return max(1, min(of_longest, filled))
 
     @property

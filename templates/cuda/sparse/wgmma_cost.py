@@ -67,24 +67,14 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
 def _copy_clocks(tiling: LongTiling) -> float:
     """Of a stage, by what is slowest of its ways to shared memory."""
     config = tiling.config
-    gathered = config.rows * tiling.row_bytes * gathered_share(tiling)
-    fetched = gathered + tiling.value_bytes / (1 if config.shared else config.cluster)
+    gathered = config.rows * tiling.row_bytes
+    fetched = gathered + tiling.value_bytes / config.cluster
     gathering = max(_LEAST_STAGE, gathered / _GATHERED_BYTES_A_CLOCK)
     if config.bulk:
-        copies = config.rows * gathered_share(tiling)
-        gathering = max(_BULK_COPY * copies, gathered / _BULK_BYTES_A_CLOCK)
+        gathering = max(_BULK_COPY * config.rows, gathered / _BULK_BYTES_A_CLOCK)
     clocks = max(gathering, fetched / _L2_BYTES_A_CLOCK)
     clocks += _BULK_CLOCKS if config.bulk else 0.0
     return clocks + _MEETING_CLOCKS * (config.cluster - 1)
-
-
-def gathered_share(tiling: LongTiling) -> float:
-    """Of the rows of a block, what it gathers itself if all lie at random: others are handed on."""
-    config, workload = tiling.config, tiling.workload
-    density = workload.structure.mean_row / workload.k
-    if not config.shared or density <= 0:
-        return 1.0
-    return (1 - (1 - min(1.0, density)) ** config.cluster) / (config.cluster * density)
 
 
 def _product_clocks(tiling: LongTiling) -> float:

@@ -63,7 +63,6 @@ __device__ __forceinline__ void multiply_sparse(
     const int own = thread - 32 * CONSUMERS;
     const int* all_places = reinterpret_cast<const int*>(places);
     Values of_values = {nullptr, at, 0, VALUE_BYTES};
-    HandedOn handed_on = {{0, 0}, 0, 0};
     Places of_rows, of_next;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     of_rows.start(all_places, row, goes_back(tile), own);
@@ -78,13 +77,10 @@ __device__ __forceinline__ void multiply_sparse(
       const int first = row.stage + (back ? max(0, stages_of(row) - 1) : 0);
       of_values.step = back ? -VALUE_BYTES : VALUE_BYTES;
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
-          ((size_t)first * VALUE_BYTES + (ALONE ? 0 : tile % CLUSTER * SHARE));
-      copy_stages(ring, b, of_values, handed_on, of_rows, at, panel_of(tile) * TILE,
-                  tile % CLUSTER, own);
+          ((size_t)first * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
+      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
-    if (SHARED && own / 32 == 3)
-      for (int i = 0; i < HandedOn::LATER; ++i) handed_on.next(ring, 0, own % 32);
     if constexpr (CLUSTER > 1) {  // others still arrive here
       for (int i = 0; i < STAGES; ++i) {
         wait_for(ring.empty_in_all(at.stage), at.phase);
@@ -99,7 +95,7 @@ __device__ __forceinline__ void multiply_sparse(
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
     do {
-      const int order = order_of(tile), first_column = panel_of(tile) * TILE;
+      const int order = tile / PANELS, first_column = tile % PANELS * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
       const RowTerms own = {reinterpret_cast<Total*>(terms)};
       multiply_columns(ring, row, at, from, y, smem, own, order, __ldg(rows_of + order),

@@ -7,7 +7,6 @@ import numpy as np
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
 from autoq.templates.cuda.sparse.wgmma_config import DEPTH, LongTiling
-from autoq.templates.cuda.sparse.wgmma_sharing import share_rows
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
@@ -34,32 +33,20 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     16 bytes of each row, eights of rows one after the other. places: of each vector's row of b, in
     elements. starts, lengths, rows: of each vector row its first stage, its vectors and its first
     row of y. Then what `pack_terms` gives.
-
-    Blocks that share rows of b have as many stages as the longest of their vector rows, and places
-    are in bytes, of which the lowest bits say who gets them (`wgmma_sharing`).
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
     order = np.argsort(-matrix.lengths, kind="stable")
     lengths = matrix.lengths[order]
-    vector_row = matrix.vector_row_of
-    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
-    cluster = tiling.config.cluster if tiling.config.shared else 1
-    if cluster > 1:
-        lengths = np.repeat(-(-lengths[::cluster] // rows) * rows, cluster)
-        given_to = share_rows(matrix, order.reshape(-1, cluster), rows, within)
     stages = -(-lengths // rows)
     starts = np.cumsum(stages) - stages
     own_start = np.empty_like(starts)
     own_start[order] = starts
+    vector_row = matrix.vector_row_of
+    within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
     stage, position = own_start[vector_row] + within // rows, within % rows
     places = np.zeros((tiling.steps, rows), np.int32)
     places[stage, position] = matrix.indices * workload.n
-    if cluster > 1:
-        own_bits = np.repeat(1 << np.arange(len(order)) % cluster, stages)
-        places[: len(own_bits)] = own_bits[:, None]  # where no vector is
-        bits = 8 * tiling.value_size // (2 if tiling.nibbles else 1)
-        places[stage, position] = matrix.indices * (workload.n * bits // 8) | given_to
     step, half, at = value_of(position) if workload.floating else byte_of(position)
     held = _COLUMN_BYTES // tiling.value_size
     digits = tiling.left_digits

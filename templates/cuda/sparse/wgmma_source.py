@@ -89,9 +89,9 @@ __device__ __forceinline__ void copy_to_all(
                :: "r"(to), "l"(from), "r"(bytes), "r"(barrier),
                   "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
 }
-// A warp has read a stage, whose values or rows came from all blocks of the cluster.
+// A warp has read a stage, whose values came from all blocks of the cluster.
 __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
-  if (!SHARED && number == 0)
+  if (number == 0)
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(ring.empty(stage)) : "memory");
   if (CLUSTER > 1 && number < CLUSTER)
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
@@ -102,13 +102,6 @@ __device__ __forceinline__ void leave(const Ring& ring, int stage, int number) {
 // What one vector row has in the packed arrays.
 struct VectorRow { int stage, length; };
 
-// Blocks of a cluster are of one vector row, or of one panel where they share rows of b.
-constexpr int SHARERS = SHARED ? CLUSTER : 1;
-__device__ __forceinline__ int order_of(int tile) {
-  return tile / SHARERS / PANELS * SHARERS + tile % SHARERS;
-}
-__device__ __forceinline__ int panel_of(int tile) { return tile / SHARERS % PANELS; }
-
 // Loads that begin where they stand: ptxas moves those by the non-coherent path to their use.
 __device__ __forceinline__ int read_here(const int* from) {
   int found;
@@ -118,20 +111,15 @@ __device__ __forceinline__ int read_here(const int* from) {
 // Of a tile of y. Blocks that take one after another ask for some behind the last one too.
 __device__ __forceinline__ VectorRow vector_row_of(
     const int* starts, const int* lengths, int tile) {
-  const int order = order_of(min(tile, ALL_TILES - 1));
+  const int order = min(tile, ALL_TILES - 1) / PANELS;
   return {read_here(starts + order), read_here(lengths + order)};
 }
 
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
-// some stages together, of HELD times as many ahead. Where blocks share rows, places are in bytes,
-// and the lowest bits say which blocks of the cluster get the rows of a stage from this one.
+// some stages together, of HELD times as many ahead.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
 __device__ __forceinline__ int stages_of(const VectorRow& row) {
   return (row.length + ROWS - 1) / ROWS;
-}
-constexpr int ALL_BLOCKS = 15;
-__device__ __forceinline__ int offset_of(int place) {
-  return SHARED ? place & ~ALL_BLOCKS : in_bytes(place);
 }
 // Whether a tile's stages go from the last one to the first.
 __device__ __forceinline__ bool goes_back(int tile) { return TURNS_BACK && tile / BLOCKS % 2; }
@@ -158,20 +146,18 @@ struct Places {
 
 // This block's share of the values of stages, for all blocks of the cluster: asked for once all of
 // them have left a stage. Rows of some stages go first, so that they do not wait for other blocks.
-constexpr bool ALONE = CLUSTER == 1 || SHARED;
-constexpr int LAG = ALONE || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
-constexpr int SHARE = VALUE_BYTES / (ALONE ? 1 : CLUSTER);
+constexpr int LAG = CLUSTER == 1 || STAGES < 3 ? 0 : STAGES == 3 ? 1 : 2;
 struct Values {
   const unsigned char* next;
   Position at;
   int behind, step;
   __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
-    const unsigned full = ring.full(at.stage);
-    const unsigned share = ring.stage(at.stage) + (ALONE ? 0 : rank * SHARE);
-    if constexpr (!ALONE) wait_for(ring.empty_in_all(at.stage), at.phase);
+    constexpr int SHARE = VALUE_BYTES / CLUSTER;
+    const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
+    if constexpr (CLUSTER > 1) wait_for(ring.empty_in_all(at.stage), at.phase);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
                  :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
-    if constexpr (ALONE) copy(share, next, SHARE, full);
+    if constexpr (CLUSTER == 1) copy(share, next, SHARE, full);
     else copy_to_all(share, next, SHARE, full);
     next += TURNS_BACK ? step : VALUE_BYTES;
     at.advance();
@@ -179,38 +165,11 @@ struct Values {
   }
 };
 
-// Stages that this block hands on: some stages later, when their rows should have come.
-struct HandedOn {
-  static constexpr int LATER = STAGES / 2;
-  Position at;
-  unsigned long long blocks;  // four bits a stage
-  int count;
-  __device__ __forceinline__ void next(const Ring& ring, int to, int number) {
-    blocks = blocks << 4 | to;
-    if (++count <= LATER) return;
-    if (const int others = blocks >> 4 * LATER & ALL_BLOCKS) {
-      wait_for(ring.full(at.stage), at.phase);
-      if (others >> number & 1) {
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        const unsigned rows = ring.rows(at.stage);
-        asm volatile("{ .reg .b32 to, full; mapa.shared::cluster.u32 to, %0, %2;"
-                     " mapa.shared::cluster.u32 full, %1, %2;"
-                     " cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
-                     " [to], [%0], %3, [full]; }"
-                     :: "r"(rows), "r"(ring.full(at.stage)), "r"(number), "n"(ROWS * PITCH)
-                     : "memory");
-      }
-      __syncwarp();
-    }
-    at.advance();
-  }
-};
-
 // A warpgroup: rows of b by name, 16 bytes a thread, and values. A stage is announced by its copies
 // as they end, so that all stages may be under way.
 __device__ __forceinline__ void copy_stages(
-    const Ring& ring, const B* b, Values& values, HandedOn& handed_on, Places& places,
-    Position& at, int first_column, int rank, int thread) {
+    const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
+    int rank, int thread) {
   constexpr int CHUNKS = TILE_BYTES / 16;
   constexpr int PIECES = OWN_ROWS * CHUNKS / 32;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
@@ -230,17 +189,9 @@ __device__ __forceinline__ void copy_stages(
   const int bulk_bytes = BULK * OWN_ROWS * own_bytes;
   const auto ask = [&](int place, int lane) {
     const unsigned full = ring.full(at.stage);
-    wait_for(SHARED ? ring.empty_in_all(at.stage) : ring.empty(at.stage), at.phase);
-    const int blocks = SHARED ? __shfl_sync(0xffffffffu, place, lane) & ALL_BLOCKS : 1;
-    if (thread == 0 && ++values.behind > LAG)
-      values.ask(ring, rank, blocks ? bulk_bytes : ROWS * PITCH);
+    wait_for(ring.empty(at.stage), at.phase);
+    if (thread == 0 && ++values.behind > LAG) values.ask(ring, rank, bulk_bytes);
     __syncwarp();
-    if (SHARED && thread / 32 == 3) handed_on.next(ring, blocks & ~(1 << rank), number);
-    if (!blocks) {  // another one hands the rows to this block
-      asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(full) : "memory");
-      at.advance();
-      return;
-    }
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     if (by_bulk) {
       #pragma unroll 1
@@ -251,7 +202,7 @@ __device__ __forceinline__ void copy_stages(
         if (is_elected()) {
           #pragma unroll
           for (int i = 0; i < 8; ++i)
-            copy(to + (row + i) * PITCH, own_columns + offset_of(from[i]), own_bytes, full);
+            copy(to + (row + i) * PITCH, own_columns + in_bytes(from[i]), own_bytes, full);
         }
         __syncwarp();
       }
@@ -269,7 +220,7 @@ __device__ __forceinline__ void copy_stages(
         if (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N))
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                        :: "r"(to + row_of(piece + i) * PITCH + column),
-                          "l"(own_columns + (offset_of(from[i]) + column))
+                          "l"(own_columns + (in_bytes(from[i]) + column))
                        : "memory");
       }
     }

@@ -5,14 +5,13 @@
 
 namespace ptx {
 
-// The asynchronous proxy sees what threads wrote only behind a fence of theirs, or behind the time
-// of one by the lane that has seen it and asks for the copy.
-inline void require_fenced(Block& block, const uint8_t* from, uint32_t bytes, uint64_t fenced = 0) {
+// The asynchronous proxy sees what threads wrote only behind a fence of theirs.
+inline void require_fenced(Block& block, const uint8_t* from, uint32_t bytes) {
   const size_t first = (from - block.shared.data()) / GRANULE;
   const size_t last = (from - block.shared.data() + bytes - 1) / GRANULE;
   for (size_t i = first; i <= last; ++i) {
     const Write& write = block.writes[i];
-    if (write.thread < 0 || fenced > write.time) continue;
+    if (write.thread < 0) continue;
     const int thread = write.thread & 0xffff;
     const Warp& writer = block.cluster->blocks[write.thread >> 16].warps[thread / LANES];
     if (writer.fences[thread % LANES] == write.fences)
@@ -79,28 +78,6 @@ inline Outcome load_bulk(Warp& w, const Instruction& in) {
   return DONE;
 }
 
-// operands: target, source, bytes, barrier; from this block's shared memory to that of another one.
-inline Outcome share_bulk(Warp& w, const Instruction& in) {
-  each_lane(w.exec, [&](int lane) {
-    const uint32_t to = address_of(w, in.operand, 32, lane), bytes = source(w, in.operand[4])[lane];
-    const uint32_t from = address_of(w, in.operand + 2, 32, lane);
-    const uint32_t signal = address_of(w, in.operand + 5, 32, lane);
-    if (to % 16 || from % 16 || bytes % 16 || !bytes) throw Fault("a bulk copy is not of whole 16 bytes");
-    if (to >> RANK_SHIFT != signal >> RANK_SHIFT) throw Fault("a bulk copy's barrier is in another block");
-    Block& own = block_of(w, from, false);
-    Block& there = block_of(w, to, true);
-    require_fenced(own, shared_at(own, from, bytes), bytes, w.fenced[lane]);
-    shared_at(there, to, bytes), mbarrier_at(there, signal);
-    Launch& launch = launch_of(w);
-    submit(w, w.block->cluster, in, [&launch, &own, &there, to, signal, from, bytes] {
-      if (!own.threads) throw Fault("a block has ended that a copy reads");
-      const uint8_t* at = shared_at(own, from, bytes);
-      deliver(launch, {&there}, to, signal, std::vector<uint8_t>(at, at + bytes), 0);
-    });
-  });
-  return DONE;
-}
-
 // A store reads shared memory when its thread waits for that, and is written when it waits for it.
 inline void submit_store(Warp& w, int lane, std::function<std::function<void()>()> fetch) {
   if (!launch_of(w).settings.late) return fetch()();
@@ -130,7 +107,6 @@ inline Outcome store_bulk(Warp& w, const Instruction& in) {
 
 inline void add_bulk(Table& t) {
   t.add("cp.async.bulk.load", load_bulk);
-  t.add("cp.async.bulk.share", share_bulk);
   t.add("cp.async.bulk.store", store_bulk);
 }
 

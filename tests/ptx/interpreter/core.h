@@ -79,7 +79,6 @@ struct Warp {
   uint32_t copy_groups[LANES] = {};
   uint32_t store_groups[LANES] = {};
   uint32_t fences[LANES] = {};  // fence.proxy.async that each lane has executed
-  uint64_t fenced[LANES] = {};  // when it last did
   std::vector<std::unique_ptr<PendingProduct>> products;
   std::vector<Owner> owners;  // of registers, while products are under way
   uint32_t product_groups = 0;

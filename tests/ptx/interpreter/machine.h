@@ -40,12 +40,10 @@ struct Barrier {
   uint32_t arrived = 0, expected = 0, round = 0;
 };
 
-// Who wrote a granule of shared memory last through the generic proxy, its fences until then, and
-// when, in instructions of the launch.
+// Who wrote a granule of shared memory last through the generic proxy, and its fences until then.
 struct Write {
   int32_t thread = -1;
   uint32_t fences = 0;
-  uint64_t time = 0;
 };
 
 struct Cluster;

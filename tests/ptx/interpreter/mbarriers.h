@@ -145,9 +145,9 @@ inline void add_mbarriers(Table& t) {
   t.add("mbarrier.wait", wait_for_phase);
   t.add("mapa", map_address);
   t.add("st.async", store_async);
-  // What lanes wrote, or have seen, until here may be read by the asynchronous proxy.
+  // Writes of the lanes until here may be read by the asynchronous proxy.
   t.add("fence.proxy.async", [](Warp& w, const Instruction&) {
-    each_lane(w.exec, [&](int lane) { ++w.fences[lane], w.fenced[lane] = launch_of(w).instructions; });
+    each_lane(w.exec, [&](int lane) { ++w.fences[lane]; });
     return DONE;
   });
 }

@@ -95,8 +95,7 @@ inline void note_write(Warp& w, int lane, const uint8_t* to, uint32_t bytes) {
   for (Block& block : w.block->cluster->blocks) {
     const uint8_t* start = block.shared.data();
     if (to < start || to >= start + block.shared.size()) continue;
-    const Write write{(w.block->rank << 16) | (w.index * LANES + lane), w.fences[lane],
-                      launch_of(w).instructions};
+    const Write write{(w.block->rank << 16) | (w.index * LANES + lane), w.fences[lane]};
     const size_t first = (to - start) / GRANULE, last = (to - start + bytes - 1) / GRANULE;
     for (size_t i = first; i <= last; ++i) block.writes[i] = write;
     return;
