@@ -46,8 +46,8 @@ from autoq.templates.workload_key import from_dict, to_dict
 SEED, POISON = 7, 0xA5
 # Configurations of a space among which every value of every knob is looked for.
 _DRAWN = 64
-# The template whose kernels differ by GPU generation, and those that later GPUs can run.
-_MMA_SYNC, _OLDER = "conv2d_mma_sync", ("sm_75", "sm_80")
+# Templates whose kernels differ by GPU generation, and forms of these that later GPUs can run.
+_BY_GENERATION, _OLDER = ("conv2d_mma_sync", "spmm_nibbles"), ("sm_75", "sm_80")
 BY_NAME = {template.name: template for template in TEMPLATES}
 
 
@@ -147,7 +147,7 @@ def requests(options: argparse.Namespace, target: Target) -> Iterator[Request]:
         for workload in load_cases(path):
             for form in (target, *older):
                 for template in matching(workload, form):
-                    if form == target or (template.name == _MMA_SYNC and _runs(form, target)):
+                    if form == target or (template.name in _BY_GENERATION and _runs(form, target)):
                         yield Request(workload, template.name, form, target,
                                       options.kernel_store, options.defaults_only)  # fmt: skip
 

@@ -23,6 +23,8 @@ _COPY_SMEM_BYTES = 224 << 10
 
 _OTHER_REGISTERS = 30
 _REGISTER_STEP = 8
+_DIGIT_REGISTERS = 7
+"""Of sums of several digits, besides: with fewer a thread spills."""
 _NIBBLE_REGISTERS = 44
 """Of nibbles beside sums and steps that are read ahead: two chunks' gathered words among them."""
 
@@ -183,9 +185,18 @@ class PanelTiling:
             + (8 if self.config.staged else 3 * own) * self.right_digits
         )
 
+    def spills(self, target: Target) -> bool:
+        """Whether sums of several digits leave a thread too few registers for the rest."""
+        held = self._rounded(self.registers + _DIGIT_REGISTERS) * self.threads
+        return self.planes > 1 and held > target.register_file
+
+    @staticmethod
+    def _rounded(registers: int) -> int:
+        return -(-registers // _REGISTER_STEP) * _REGISTER_STEP
+
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
-        registers = -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP
+        registers = self._rounded(self.registers)
         return min(
             target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
             target.register_file // (registers * self.threads),

@@ -40,7 +40,8 @@ _COLUMNS = (16, 32, 64, 128)
 _SMALL_COLUMNS = 32
 """Of panels that may be wider than y."""
 _LEAST_ROW_BYTES = 32
-_WARPS = (4, 8, 16, 32)
+_WARPS = (4, 8, 16, 24, 32)
+_WARPS_OF_DIGITS = 24
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
@@ -120,6 +121,10 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         anywhere = config.staged or tiling.digit_bits == 8
         return anywhere and least <= tiling.row_bytes <= _MOST_ROW_BYTES
 
+    def warps_have_registers(config: PanelConfig) -> bool:
+        """24 warps have 80 registers each, which sums of several digits take: others fit in 64."""
+        return config.warps != _WARPS_OF_DIGITS or (config.staged and tiling_of(config).planes > 1)
+
     def nibbles_are_whole(config: PanelConfig) -> bool:
         """Values of b of 4 bits that are gathered from the L2 come four together."""
         return config.staged or not is_four_bit(workload.in_dtype) or workload.n % 4 == 0
@@ -134,6 +139,7 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         rows_are_few_banks,
         copies_have_room,
         nibbles_are_whole,
+        warps_have_registers,
         shared_memory_suffices,
         registers_suffice,
         parts_have_groups,
@@ -143,9 +149,10 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
 
 
 def default(workload: Spmm, target: Target) -> PanelConfig:
-    """The legal configuration of least estimated time."""
-    legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    """The configuration of least estimated time, of those that spill nothing if there are any."""
+    legal = list(space(workload, target).enumerate())
+    held = [config for config in legal if not PanelTiling(workload, config).spills(target)]
+    return min(held or legal, key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Spmm, config: PanelConfig, target: Target) -> float:

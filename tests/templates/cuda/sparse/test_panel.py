@@ -121,7 +121,7 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         (replace(WORKLOAD, n=66, in_dtype="uint16"), PanelConfig(32, 4, 1, 1, False)),
         (
             Spmm(17, 40, 700, 8, Structure(640, 224, 640), "int16", "int16"),
-            PanelConfig(16, 16, 1, 4, copies=True),
+            PanelConfig(16, 24, 1, 3, copies=True),
         ),
     ],
     ids=[
