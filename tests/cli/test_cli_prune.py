@@ -52,12 +52,12 @@ def test_outputs_that_no_one_wants(refuses, float_model, folder):
 @pytest.mark.parametrize("fixture", ["float_model", "model"])
 def test_prune_reports_layers_and_writes_the_model(autoq, folder, request, fixture):
     model = request.getfixturevalue(fixture)
-    options = ("--pattern", "tvw", "--granularity", 8, "--sparsity", 0.75, "--bounds", "0.5:0.9")
+    options = ("--pattern", "tvw", "--granularity", 8, "--sparsity", 0.9, "--bounds", "0.5:0.95")
     screen = autoq("prune", model, "-o", "out.onnx", *options)
     assert screen.code == 0 and screen.err == "", screen
     names = re.findall(r"^(conv|fc) ", screen.out, re.MULTILINE)
     assert names == ["conv", "fc"]
-    assert re.search(r"pruned 7[45]\.\d\d% of 4,928 weights in 2 layers", screen.out)
+    assert re.search(r"pruned (89|90)\.\d\d% of 4,928 weights in 2 layers", screen.out)
     assert (
         "estimates for sm_90a and kernels that skip zeros, not measured" in screen.out
         and "us pruned" in screen.out
