@@ -1,6 +1,6 @@
 """The least and the largest value of all blocks of a grid, which every one of them gets.
 
-A block gives its own range as a word in its place of a workspace, and each of its warps reads those
+A block gives its own range as a word in its place of a workspace, and one of its warps reads those
 of all others until they are there: a store and a load through the L2, where atomic operations on
 two numbers and a count of blocks would be four, one behind the other. 0 is among the values, so
 that both numbers have a known sign: their bits are in the order of their sizes, and no word that is
@@ -69,26 +69,33 @@ template <int COUNT, int BLOCKS> __device__ __forceinline__ Range of_grid(
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(words + block), "l"(word)
                  : "memory");
   }
-  constexpr int EACH = (BLOCKS + 31) / 32;
-  unsigned long long word[EACH];
-  bool there;
-  do {
-    there = true;
+  if (thread < 32) {
+    constexpr int EACH = (BLOCKS + 31) / 32;
+    unsigned long long word[EACH];
+    bool there;
+    do {
+      there = true;
+      #pragma unroll
+      for (int i = 0; i < EACH; ++i) {
+        const int at = min(thread + i * 32, BLOCKS - 1);
+        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word[i]) : "l"(words + at)
+                     : "memory");
+      }
+      #pragma unroll
+      for (int i = 0; i < EACH; ++i) there &= word[i] != 0;
+    } while (!__all_sync(0xffffffffu, there));
     #pragma unroll
-    for (int i = 0; i < EACH; ++i) {
-      const int at = min(thread % 32 + i * 32, BLOCKS - 1);
-      asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word[i]) : "l"(words + at)
-                   : "memory");
+    for (int i = 0; i < EACH; ++i)
+      range = join(range, {__uint_as_float((unsigned)(word[i] >> 32)),
+                           __uint_as_float((unsigned)word[i])});
+    range = of_warp(range);
+    if (thread == 0) {
+      shared[0] = range.least;
+      shared[1] = range.most;
     }
-    #pragma unroll
-    for (int i = 0; i < EACH; ++i) there &= word[i] != 0;
-  } while (!__all_sync(0xffffffffu, there));
-  #pragma unroll
-  for (int i = 0; i < EACH; ++i)
-    range = join(range, {__uint_as_float((unsigned)(word[i] >> 32)),
-                         __uint_as_float((unsigned)word[i])});
-  range = of_warp(range);
+  }
   asm volatile("bar.sync METS, %0;" : : "n"(COUNT) : "memory");
+  range = {shared[0], shared[1]};
   left = 0;
   if (thread == 0)
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
