@@ -9,6 +9,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
+from autoq.templates.cuda.wgmma.compensation import Compensation
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
@@ -110,6 +111,23 @@ def weighed(
     parts = weighing.parts()
     stage = Stage(kernel, reads, ("y", *(spec.name for spec in parts)))
     return Program((stage,), tuple(map(Workspace, parts)))
+
+
+def compensated(
+    product: Gemm, config: WgmmaConfig, target: Target, compensation: Compensation
+) -> Program:
+    """The product to float32 to whose tiles lists are added before they are stored.
+
+    Besides the product's arrays it reads those of `Compensation.arrays`.
+    """
+    work = product.as_conv2d()
+    load = _load(work, config)
+    plan = PipelinePlan(work, config, load.layout, load, target, compensation=compensation)
+    kernel = build_pipeline(plan, product.x_shape, product.y_shape)
+    arrays = (*product.inputs, *packed(product, config))
+    names = ["no_bias" if spec.name == "bias" else spec.name for spec in arrays]
+    reads = (*names, *(spec.name for spec in compensation.arrays))
+    return Program((Stage(kernel, reads, ("y",)),))
 
 
 def pack(

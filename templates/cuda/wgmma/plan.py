@@ -52,10 +52,13 @@ class PipelinePlan(EpiloguePlan):
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
         target: Target, copies: int = 1, weighing: Weighing | None = None,
+        compensation: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
-        self.weighing = weighing
+        self.weighing, self.compensation = weighing, compensation
+        self.out_dtype = "float32" if compensation else self.epilogue.out_dtype
+        self.registers = compensation.registers if compensation else config.registers
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
         # Sums of columns of each warp, where the product is weighed, lie behind everything else.
@@ -100,7 +103,7 @@ class PipelinePlan(EpiloguePlan):
         self.starting_warps = 3 if config.weights_stay else 2
         self.started_threads = 32 * self.starting_warps + 128 * config.consumers
 
-        self.reallocates = reallocates(workload, config)
+        self.reallocates = compensation is not None or reallocates(workload, config)
         self.meet_all = meet_all(128 * config.consumers, self.grid)
         self.clear_all = clear_all(self.grid)
 
@@ -172,14 +175,31 @@ class PipelinePlan(EpiloguePlan):
         """Whether another block than `rank` loads the shared operand's part of a stage."""
         return False if self.receivers == 1 else stage % self.receivers != rank
 
+    def leaves_elsewhere(self, stage: Any, rank: Any) -> Any:
+        """Whether a consumer of block `rank` leaves a stage in another block too.
+
+        In the one that loads what they share; with lists, which each of two blocks loads into
+        stages that both count, always in the other.
+        """
+        if self.compensation is not None:
+            return self.receivers > 1
+        return self.loaded_elsewhere(stage, rank)
+
+    def other_block(self, stage: Any, rank: Any) -> Any:
+        """The block in which it does."""
+        return 1 - rank if self.compensation is not None else stage % self.receivers
+
     def empty_arrivals(self, stage: int, rank: Any) -> Any:
         """Warps that leave a stage before a block's producer fills it.
 
-        Of all blocks, where this one loads the stage's shared operand for them.
+        Of all blocks, where this one loads the stage's shared operand for them, or where stages
+        have lists.
         """
         own = 4 * self.config.row_team
         if self.receivers == 1:
             return T.uint32(own)
+        if self.compensation is not None:
+            return T.uint32(own * self.receivers)
         loads = rank == stage % self.receivers
         return T.if_then_else(loads, T.uint32(own * self.receivers), T.uint32(own))
 

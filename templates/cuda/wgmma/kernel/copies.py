@@ -105,6 +105,20 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "n_weight_ptr": plan.weighing is not None,
         "m_parts_ptr": plan.weighing is not None,
         "n_parts_ptr": plan.weighing is not None,
+        **dict.fromkeys(
+            (
+                "rows_ptr",
+                "columns_ptr",
+                "turned_ptr",
+                "panels_ptr",
+                "steps_a_ptr",
+                "bands_a_ptr",
+                "steps_b_ptr",
+                "bands_b_ptr",
+            ),
+            plan.compensation is not None,
+        ),
+        "float_bias_ptr": plan.compensation is not None and plan.compensation.bias,
         "second_ptr": plan.copies > 1,
         "third_ptr": plan.copies > 2,
     }

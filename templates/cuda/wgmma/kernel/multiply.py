@@ -34,8 +34,8 @@ class GroupSums:
 def leave(plan, ring, stage, rank):
     """One thread of a consumer warp: its stage may be filled, also by the block that loads it."""
     ring.release(stage)
-    if plan.loaded_elsewhere(stage, rank):
-        ring.release_in(stage, stage % plan.receivers)
+    if plan.leaves_elsewhere(stage, rank):
+        ring.release_in(stage, plan.other_block(stage, rank))
 
 
 @T.inline

@@ -23,6 +23,8 @@ from autoq.templates.cuda.device.memory.ring import (
 )
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
+from autoq.templates.cuda.wgmma.compensation import compensate_tile, produce_with_lists
+from autoq.templates.cuda.wgmma.compensation import matched as matched_lists
 from autoq.templates.cuda.wgmma.kernel.copies import (
     absent,
     matched_numbers,
@@ -77,7 +79,7 @@ def build_pipeline(
     """
     workload, config, layout, load = plan.workload, plan.config, plan.layout, plan.load
     epilogue, copies = workload.epilogue, plan.copies
-    registers = config.registers
+    registers, out_dtype = plan.registers, plan.out_dtype
     x_arguments = load.map_arguments()
 
     @T.jit
@@ -87,6 +89,11 @@ def build_pipeline(
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
+        rows_ptr: T.Optional(T.handle), columns_ptr: T.Optional(T.handle),
+        float_bias_ptr: T.Optional(T.handle), turned_ptr: T.Optional(T.handle),
+        panels_ptr: T.Optional(T.handle), steps_a_ptr: T.Optional(T.handle),
+        bands_a_ptr: T.Optional(T.handle), steps_b_ptr: T.Optional(T.handle),
+        bands_b_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
         y_scale_ptr: T.Optional(T.handle), y_zero_point_ptr: T.Optional(T.handle),
@@ -97,7 +104,7 @@ def build_pipeline(
         words_of_weights = T.meta_var((copies * plan.padded_n * layout.total,))
         weights = T.match_buffer(weight_ptr, words_of_weights, plan.atom.b, align=16)
         biases = T.match_buffer(bias_ptr, (copies * plan.biases,), "int32", align=16)
-        y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
+        y_nhwc = T.match_buffer(y_ptr, y_shape, out_dtype, align=16)
         scales = T.meta_var(optional(scale_ptr, (copies * plan.scales,), "float32", biases))
         numbers = T.meta_var(optional(scalars_ptr, (copies * plan.scalars,), "float32", biases))
         row_scale = T.meta_var(optional(row_scale_ptr, y_shape[:1], "float32", biases))
@@ -111,6 +118,11 @@ def build_pipeline(
         of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
+        of_lists = T.meta_var((
+            rows_ptr, columns_ptr, float_bias_ptr, turned_ptr, panels_ptr, steps_a_ptr, bands_a_ptr,
+            steps_b_ptr, bands_b_ptr,
+        ))  # fmt: skip
+        lists = T.meta_var(matched_lists(plan.compensation, of_lists))
         residual = T.decl_buffer(
             (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
             data=residual_nhwc.data,
@@ -143,7 +155,7 @@ def build_pipeline(
         scalars = T.decl_buffer(*own(numbers, plan.scalars, copy))
         table = T.decl_buffer(*own(tables, plan.n_tiles * plan.memory.table_words, copy))
         y = T.decl_buffer(
-            (plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data,
+            (plan.elements,), moved_as(out_dtype), data=y_nhwc.data,
             elem_offset=output_of_copy(copy, (y_nhwc, second, third)),
         )  # fmt: skip
         warpgroup = T.warpgroup_id([config.consumers + 1])
@@ -166,7 +178,9 @@ def build_pipeline(
                 T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
             if config.grid.cluster > 1:
                 wait_for_cluster()
-            if (warp == 0) & (T.cuda.elect_sync() != 0):
+            if plan.compensation is not None:
+                produce_with_lists(plan, smem, ring, x_map, weight, lists, cta, rank, warp)
+            elif (warp == 0) & (T.cuda.elect_sync() != 0):
                 head = T.meta_var(RingPosition(config.stages))
                 head.start(plan.stages_ahead)
                 walk = T.meta_var(walk_of(plan))
@@ -267,7 +281,10 @@ def build_pipeline(
                 multiply(plan, accumulator, groups, operands, cursor, walk, rank, thread)
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
-                if config.tail_stages > 0:
+                if plan.compensation is not None:
+                    place = T.meta_var(TilePlace(m, n, rank))
+                    compensate_tile(plan, accumulator, smem, cursor, lists, y, rank, place)
+                elif config.tail_stages > 0:
                     finish = T.meta_var(Finish(arrays, smem, slot.stage, limits))
                     finish_tile(plan, accumulator, operands, cursor, rank, share, finish, walk)
                 elif config.stream_k:
