@@ -56,20 +56,24 @@ class Compensation:
     config: PipelineConfig
 
     @property
+    def panels(self) -> TensorSpec:
+        """Residuals of a: of each k a tile's rows, g and g + 8 of each 16 beside each other."""
+        shape = ceil_div(self.m, self.config.block_m), self.length, self.config.block_m
+        return TensorSpec("a_panels", shape, "int8")
+
+    @property
     def arrays(self) -> tuple[TensorSpec, ...]:
         """What is read: scales, bias, residuals, then entries and bands of a and of b."""
         found = [TensorSpec("a_scale", (self.m,), "float32"),
                  TensorSpec("b_scale", (self.n,), "float32")]  # fmt: skip
         if self.bias:
             found.append(TensorSpec("bias", (self.n,), "float32"))
-        shape = ceil_div(self.m, self.config.block_m), self.length, self.config.block_m
         found += [TensorSpec("b_turned", turned_shape(self.n, self.length), "int8"),
-                  TensorSpec("a_panels", shape, "int8")]  # fmt: skip
+                  self.panels]  # fmt: skip
         for side, extent, steps in zip("ab", (self.m, self.n), self.steps, strict=True):
-            bands = "rows" if side == "a" else "columns"
             found += [
                 TensorSpec(f"steps_of_{side}", (steps, VALUE_STEP_BYTES), "int8"),
-                TensorSpec(f"{bands}_of_{side}", (ceil_div(extent, BAND), 2), "int32"),
+                TensorSpec(f"bands_of_{side}", (ceil_div(extent, BAND), 2), "int32"),
             ]
         return tuple(found)
 
@@ -154,8 +158,8 @@ def produce_with_lists(plan, smem, ring, x_map, weight, arrays, block, rank, war
         gathered: T.int32 = T.cuda.func_call(
             gather.name, smem.ptr_to([0]), ring.full(0), pointer(arrays, "b_turned"),
             pointer(arrays, "a_panels"), pointer(arrays, "steps_of_a"),
-            pointer(arrays, "rows_of_a"), pointer(arrays, "steps_of_b"),
-            pointer(arrays, "columns_of_b"), m, n, head.stage, head.phase,
+            pointer(arrays, "bands_of_a"), pointer(arrays, "steps_of_b"),
+            pointer(arrays, "bands_of_b"), m, n, head.stage, head.phase,
             source_code=gather.source, return_type="int32",
         )  # fmt: skip
         T.ptx.bar.sync(T.uint32(_BARRIER), T.uint32(128))
@@ -173,7 +177,7 @@ def compensate_tile(plan, accumulator, smem, cursor, arrays, y, rank, place):
     passed: T.int32 = T.cuda.func_call(
         compensate.name, accumulator.ptr_to([0]), smem.ptr_to([0]), cursor.ring.full(0),
         pointer(arrays, "a_scale"), pointer(arrays, "b_scale"), pointer(arrays, "bias"),
-        pointer(arrays, "rows_of_a"), pointer(arrays, "columns_of_b"), y.ptr_to([0]),
+        pointer(arrays, "bands_of_a"), pointer(arrays, "bands_of_b"), y.ptr_to([0]),
         place.m, place.n, rank, cursor.at.stage, cursor.at.phase,
         source_code=compensate.source, return_type="int32",
     )  # fmt: skip

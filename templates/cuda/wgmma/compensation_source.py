@@ -15,7 +15,8 @@ COMPENSATION = (
     + r"""
 constexpr int OWN = BLOCK_M / BAND, ACROSS = BLOCK_N / BAND, GROUPS = BLOCK_N / 64;
 constexpr int OF_A = STEP * 64, OF_B = STEP * BLOCK_M, VALUES = BAND * STEP;
-constexpr int B_AT = OWN * OF_A, A_VALUES_AT = B_AT + 4 * OF_B, B_VALUES_AT = A_VALUES_AT + OWN * VALUES;
+constexpr int B_AT = OWN * OF_A, A_VALUES_AT = B_AT + 4 * OF_B;
+constexpr int B_VALUES_AT = A_VALUES_AT + OWN * VALUES;
 static_assert(B_VALUES_AT + 4 * VALUES <= STAGE_BYTES, "a step of all bands fits a stage");
 static_assert(OWN * RECEIVERS <= 16 && ACROSS <= 16, "a warp has a lane for each band");
 __device__ __forceinline__ unsigned shared_address(const void* at) {
@@ -139,8 +140,8 @@ __device__ __forceinline__ void fill_stage(
   __syncwarp();
   if (lane == 0) arrive(ring.full + 8 * stage);
 }
-// The warps of a warpgroup fill stages by turns, no more of them than there are stages, so that each
-// waits for no stage that another one has still to fill. Returns how many there are.
+// The warps of a warpgroup fill stages by turns, no more of them than there are stages, so that
+// each waits for no stage that another one has still to fill. Returns how many there are.
 constexpr int FILLERS = STAGES < 4 ? STAGES : 4;
 __device__ __forceinline__ int gather(
     void* stages, void* barriers, const void* residual_b, const void* rows_of_a,

@@ -118,7 +118,8 @@ def compensated(
 ) -> Program:
     """The product to float32 to whose tiles lists are added before they are stored.
 
-    Besides the product's arrays it reads those of `Compensation.arrays`.
+    Besides the product's arrays it reads those of `Compensation.arrays`, of which residuals of a
+    are a workspace.
     """
     work = product.as_conv2d()
     load = _load(work, config)
@@ -127,7 +128,7 @@ def compensated(
     arrays = (*product.inputs, *packed(product, config))
     names = ["no_bias" if spec.name == "bias" else spec.name for spec in arrays]
     reads = (*names, *(spec.name for spec in compensation.arrays))
-    return Program((Stage(kernel, reads, ("y",)),))
+    return Program((Stage(kernel, reads, ("y",)),), (Workspace(compensation.panels),))
 
 
 def pack(

@@ -8,11 +8,16 @@ from typing import Any
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
+from autoq.templates.cuda.device.residual.plan import ResidualPlan, inner_product
 from autoq.templates.cuda.device.residual.product import ResidualProduct
+from autoq.templates.cuda.device.residual.value_steps import value_lists
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.wgmma import gemm_wgmma
+from autoq.templates.cuda.wgmma.compensation import compensation_of
 from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam, WgmmaConfig
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program
+from autoq.templates.target import Target
 
 _MOST_IN_TURN = 1 << 25
 
@@ -47,6 +52,15 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
     return {"block_n": 128, "m_blocks": 2, "team": SplitTeam(2, False), "stages": 6}
 
 
+def compensated(plan: ResidualPlan, config: WgmmaConfig, target: Target) -> Program | None:
+    """The product that adds lists to its tiles."""
+    work = plan.workload
+    product = inner_product(work, False)
+    steps = [spec.shape[0] for spec in value_lists(plan.value_sides)[::2]]
+    found = compensation_of(product, config, work.k, plan.most, work.bias, (steps[0], steps[1]))
+    return gemm_wgmma.compensated(product, config, target, found) if found else None
+
+
 # A block that keeps weights, or asks early for the first ones, reads them before the kernels that
 # write them are done.
 _PRODUCT = ResidualProduct(
@@ -55,7 +69,7 @@ _PRODUCT = ResidualProduct(
     lambda product, config, target: gemm_wgmma.weighed(
         product, config, target, config.rough_sums
     ),
-    rough=True,
+    compensated=compensated, rough=True,
 )  # fmt: skip
 
 TEMPLATE = Template(

@@ -130,13 +130,13 @@ __device__ __forceinline__ void cut_vectors(
 
 
 def cut_kernel(
-    given: Sequence[TensorSpec], sides: Sides, parts: PartsOfSums, target: Target
+    given: Sequence[TensorSpec | None], sides: Sides, parts: PartsOfSums, target: Target
 ) -> PrimFunc:
     """The kernel that writes `sides.cuts`, and zeros to `sides.kept` for those who count next.
 
     given: `parts.arrays`, scales of rows and columns, their sums of magnitudes, the threshold, and
-    the product, which is read where parts are rough and leave a cut open; parameters these, then
-    what is written.
+    the product, which is read where parts are rough and leave a cut open, else None; parameters
+    these, then what is written.
     """
     blocks_a = blocks_for(sides.m, _VECTORS)
     sizes = {"M": sides.m, "N": sides.n, "BLOCKS_A": blocks_a, "VECTORS": _VECTORS,
@@ -148,8 +148,11 @@ def cut_kernel(
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         size = (_THREADS + _THREADS // 32 + _VECTORS // 2 + 1,)
         shared = builder.alloc_buffer(size, "float64", scope="shared").data
-        call(functions.function("cut_vectors"), *pointers, shared, block, thread)
+        left = iter(pointers)
+        taken = [next(left) if spec else 0 for spec in (*given, *written)]
+        call(functions.function("cut_vectors"), *taken, shared, block, thread)
 
-    parameters = [*given, *sides.cuts, sides.kept]
+    written = [*sides.cuts, sides.kept]
+    parameters = [spec for spec in (*given, *written) if spec]
     blocks = blocks_a + blocks_for(sides.n, _VECTORS)
     return thread_kernel(parameters, blocks, _THREADS, target, body)

@@ -37,6 +37,8 @@ class ResidualKnobs:
         have 16 rows whatever `panel_rows` is.
     pieces_ahead: whether what bands gather from memory is brought to the L2 before, in whole lines.
     column_parts: blocks of the correction that share these rows.
+    foresees: whether a product that can be compensated in its epilogue (`wgmma/compensation.py`)
+        is, where no products cancel, so that lists are there before it; else the other kernels run.
     share: of a side's values, for which its lists have room; beyond it a product is faster.
     """
 
@@ -48,6 +50,7 @@ class ResidualKnobs:
     bands: bool = field(default=False, kw_only=True)
     pieces_ahead: bool = field(default=False, kw_only=True)
     column_parts: int = field(default=1, kw_only=True)
+    foresees: bool = field(default=False, kw_only=True)
     share: float = field(default=1 / 128, kw_only=True)
 
     @property
@@ -73,6 +76,7 @@ def knob_values(workload: ResidualGemm, target: Target) -> dict[str, Sequence[An
         "bands": (False, True) if banded else (False,),
         "pieces_ahead": (False, True) if banded else (False,),
         "column_parts": tuple(n for n in _PARTS if n == 1 or n <= most_parts),
+        "foresees": (False, True) if sparse else (False,),
         "share": (1 / 256, 1 / 128, 1 / 64, 1 / 16, 1 / 4) if sparse else (1 / 256,),
     }
 

@@ -9,6 +9,7 @@ from autoq.templates.cuda.device.residual.correction.by_bands import BandCorrect
 from autoq.templates.cuda.device.residual.correction.by_lanes import Correction
 from autoq.templates.cuda.device.residual.correction.combine import Combination
 from autoq.templates.cuda.device.residual.correction.panel import panel_of
+from autoq.templates.cuda.device.residual.foreseen.weigh_side import SideWeighed
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
 from autoq.templates.cuda.device.residual.quantise.quantise_panels import Panels, panels_of
@@ -158,6 +159,20 @@ class ResidualPlan:
     def sides(self) -> Sides:
         return Sides(self.workload.m, self.workload.n, self.workload.k, self.knobs.share,
                      self.knobs.bands)  # fmt: skip
+
+    @property
+    def value_sides(self) -> Sides:
+        """Sides whose lists are there before the product."""
+        return dataclasses.replace(self.sides, bands=True)
+
+    @property
+    def weighed_sides(self) -> tuple[SideWeighed, SideWeighed]:
+        """How large rows and columns of the product will be, where no products cancel."""
+        work = self.workload
+        return (
+            SideWeighed("a", work.m, self.vectors, None),
+            SideWeighed("b", work.n, self.vectors, self.layout),
+        )
 
     @property
     def weighted_sums(self) -> WeightedSums:

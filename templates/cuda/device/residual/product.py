@@ -38,6 +38,8 @@ class ResidualProduct:
     preferred: knobs that are used untuned where they are legal together, of those that a workload
     has.
     weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
+    compensated: the inner product that adds lists to its tiles, over a plan's arrays, None where
+    its knobs leave no room for it.
     rough: whether there is one whose sums are in single precision.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
     """
@@ -48,6 +50,7 @@ class ResidualProduct:
     values: Callable[[Gemm], Mapping[str, tuple[Any, ...]]]
     preferred: Callable[[Gemm], Mapping[str, Any]]
     weighed: Callable[[Gemm, Any, Target], Program | None] = lambda product, config, target: None
+    compensated: Callable[[ResidualPlan, Any, Target], Program | None] | None = None
     rough: bool = False
     four_bits: bool = False
 
@@ -71,6 +74,7 @@ class ResidualProduct:
         inner = self.inner.space(product, target)
         knobs = {**inner.knobs, **self.values(product), **knob_values(workload, target)}
         knobs["rough_sums"] = knobs["rough_sums"] if self.rough else (False,)
+        knobs["foresees"] = knobs["foresees"] if self.compensated else (False,)
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
         return Space(self.config_type, ordered, inner.constraints, inner.derive)
 
@@ -119,7 +123,10 @@ class ResidualProduct:
         sparse = workload.correction == "sparse"
         weighed = self.weighed(work, config, target) if sparse else None
         plan = self.plan(workload, config)
-        return residual_program(plan, product, weighed, constants, target)
+        foreseen = None
+        if config.foresees and self.compensated:
+            foreseen = self.compensated(plan, config, target)
+        return residual_program(plan, product, weighed, foreseen, constants, target)
 
     def pack(
         self, workload: ResidualGemm, config: Any, constants: Constants

@@ -10,9 +10,14 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, NOWHERE, SHARED_WORDS, STEP
+from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, SHARED_WORDS
 from autoq.templates.cuda.device.residual.cuts import CUTS
 from autoq.templates.cuda.device.residual.sides import Sides
+from autoq.templates.cuda.device.residual.value_steps import (
+    LIST_VALUES,
+    VALUE_STEPS,
+    value_lists,
+)
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -92,19 +97,31 @@ template <class F> __device__ __forceinline__ void list_band(
   const unsigned start = band.start;
   if (start == NO_ROOM) return;
   if (all == 0) lists[at] = make_int2((int)(start / STEP), (int)(room / STEP));
+  const auto put_all = [&](auto put) {
+    if (count > HELD) return search_again(put);
+    for (unsigned i = 0; i < count; ++i)
+      put(own[i * (ROWS * THREADS)] >> 8, own[i * (ROWS * THREADS)] & 255u);
+  };
+  if constexpr (VALUES) {
+    unsigned char* steps = static_cast<unsigned char*>(entries);
+    steps += (size_t)(start / STEP) * STEP_BYTES;
+    clear_steps(steps, room / STEP, all, ROWS * THREADS);
+    __syncthreads();
+    put_all([&](unsigned k, unsigned value) {
+      list_value(steps, atomicAdd(&band.beyond, 1u), k, value, all / 32, side == 1);
+    });
+    return;
+  }
   unsigned* steps = static_cast<unsigned*>(entries) + start;
   fill_up(steps, band, eights, whole, side ? 0 : NOWHERE, all);
-  const auto put = [&](unsigned k, unsigned value) {
+  put_all([&](unsigned k, unsigned value) {
     list_entry(steps, band, eights, k, value, all / 32);
-  };
-  if (count > HELD) return search_again(put);
-  for (unsigned i = 0; i < count; ++i)
-    put(own[i * (ROWS * THREADS)] >> 8, own[i * (ROWS * THREADS)] & 255u);
+  });
 }
 __device__ __forceinline__ void select_values(
     const void* a_peaks, const void* b_peaks, const void* a, const void* b, const int* row_cuts,
-    const int* column_cuts, void* kept, unsigned* entries_of_a, int* rows_of_a,
-    unsigned* entries_of_b, int* columns_of_b, unsigned* shared, int block, int all) {
+    const int* column_cuts, void* kept, void* entries_of_a, int* rows_of_a,
+    void* entries_of_b, int* columns_of_b, unsigned* shared, int block, int all) {
   const int thread = all % THREADS, warp = all / 32, lane = thread % 32;
   const int side = block >= BLOCKS_A;
   const int row = (side ? block - BLOCKS_A : block) * ROWS + all / THREADS;
@@ -112,7 +129,7 @@ __device__ __forceinline__ void select_values(
   const int first = there ? thread : PEAK_VECTORS;
   const void *values = side ? b : a, *peaks = side ? b_peaks : a_peaks;
   const int cut = there ? __ldg((side ? column_cuts : row_cuts) + row) : 128;
-  unsigned* all_entries = side ? entries_of_b : entries_of_a;
+  void* all_entries = side ? entries_of_b : entries_of_a;
   int2* lists = reinterpret_cast<int2*>(side ? columns_of_b : rows_of_a);
   Band& band = *reinterpret_cast<Band*>(shared);
   if constexpr (BANDS) {
@@ -160,7 +177,7 @@ __device__ __forceinline__ void select_values(
   if (start == NO_ROOM) return;
   if (thread == 0 && there)
     lists[row] = make_int2((int)(start + before_row) / 4, (int)in_fours(of_row) / 4);
-  unsigned* entries = all_entries + start + before_row;
+  unsigned* entries = static_cast<unsigned*>(all_entries) + start + before_row;
   if (thread < in_fours(of_row) - of_row) entries[of_row + thread] = 0;
   unsigned at = before + up_to - count;
   if (count > HELD) {
@@ -174,12 +191,14 @@ __device__ __forceinline__ void select_values(
 
 
 def select_kernel(
-    given: Sequence[TensorSpec], sides: Sides, vectors: int, layout: WeightLayout, target: Target
-) -> PrimFunc:
+    given: Sequence[TensorSpec], sides: Sides, vectors: int, layout: WeightLayout, target: Target,
+    values: bool = False,
+) -> PrimFunc:  # fmt: skip
     """The kernel that fills `sides.lists` and counts.
 
     given: peaks of a and of b, a [m, 16 * vectors] and b, packed; parameters these,
-    `sides.cuts`, `sides.kept`, which holds zeros, and `sides.lists`.
+    `sides.cuts`, `sides.kept`, which holds zeros, and `sides.lists`, or with `values` lists of
+    bands as `value_steps.py` has them.
     """
     turns = {n: blocks_for(vectors, 16 * 32 * n) for n in _WARPS}
     warps = next((n for n in _WARPS if turns[n] <= _TURNS), _WARPS[-1])
@@ -190,13 +209,14 @@ def select_kernel(
     words = SHARED_WORDS if sides.bands else rows * warps + 1
     sizes = {
         **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
-        "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
+        "PEAKS": given[0].shape[1], "BANDS": sides.bands, "VALUES": values,
         "ROWS": rows, "HELD": _HELD, "HELD_AT": words, "BAND_WORDS": SHARED_WORDS,
         "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
-    source = PACKED_AT + CUTS + LIST_BAND + _SOURCE
+    source = PACKED_AT + CUTS + VALUE_STEPS + LIST_VALUES + LIST_BAND + _SOURCE
     functions = DeviceNamespace("select_values", source, {}, sizes)
-    parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
+    lists = value_lists(sides) if values else sides.lists
+    parameters = [*given, *sides.cuts, sides.kept, *lists]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         size = (words + threads * _HELD,)

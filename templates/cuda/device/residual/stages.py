@@ -2,99 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-from tvm.tirx import PrimFunc
+from collections.abc import Sequence
 
 from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
+from autoq.templates.cuda.device.residual.foreseen.foresee import FORESEEN, foresee
 from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.nibbles import nibbles_kernel, nibbles_of
 from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
+from autoq.templates.cuda.device.residual.program_stages import WHOLE, Stages
 from autoq.templates.cuda.device.residual.quantise.quantise_panels import TAKEN, panels_kernel
 from autoq.templates.cuda.device.residual.select import select_kernel
 from autoq.templates.cuda.device.residual.turn import turn_kernel
-from autoq.templates.program import Initially, Program, Stage, Workspace
+from autoq.templates.program import Initially, Program, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
-WHOLE = TensorSpec("whole_sides", (2,), "int32")
-"""Which sides take part by products."""
 THRESHOLD, CROSSOVER = (TensorSpec(name, (1,), "float32") for name in ("threshold", "crossover"))
-
-
-@dataclass
-class _Stages:
-    """Stages in their order, and the workspaces that they are the first to write.
-
-    given: the workload's arrays and constants.
-    """
-
-    given: frozenset[str]
-    stages: list[Stage] = field(default_factory=list)
-    workspaces: dict[str, Workspace] = field(default_factory=dict)
-
-    def add(
-        self,
-        function: PrimFunc,
-        reads: Sequence[TensorSpec | None],
-        writes: Sequence[TensorSpec | None],
-    ) -> None:
-        """A kernel whose parameters are `reads`, then `writes`; None for those it lacks."""
-        read = [spec.name for spec in reads if spec]
-        written = [spec for spec in writes if spec]
-        self.stages.append(Stage(function, tuple(read), tuple(spec.name for spec in written)))
-        for spec in written:
-            if spec.name not in self.given:
-                self.workspaces.setdefault(spec.name, Workspace(spec))
-
-    @property
-    def written(self) -> frozenset[str]:
-        """Arrays that are there."""
-        return self.given | self.workspaces.keys()
-
-    def multiply(
-        self, product: Program, names: Mapping[str, str], y: TensorSpec | None, guard: int | None,
-        target: Target,
-    ) -> None:  # fmt: skip
-        """The product over these arrays; guard: the word of `WHOLE` that says whether it is due."""
-        part = product.renamed(names)
-        for stage in part.stages:
-            if guard is not None:
-                function = guarded(stage.function, WHOLE.shape[0], guard, target)
-                stage = Stage(function, (WHOLE.name, *stage.reads), stage.writes)
-            self.stages.append(stage)
-        for space in part.workspaces:
-            self.workspaces.setdefault(space.spec.name, space)
-        if y:
-            self.workspaces[y.name] = Workspace(y)
-
-    @property
-    def program(self) -> Program:
-        return Program(tuple(self.stages), tuple(self.workspaces.values()))
 
 
 def residual_program(
     plan: ResidualPlan,
     product: Program,
     weighed: Program | None,
+    compensated: Program | None,
     constants: Sequence[TensorSpec],
     target: Target,
 ) -> Program:
     """The program of a plan around that of its inner product; constants as `packed` says.
 
-    weighed: the product that also writes arrays of `PartsOfSums`, if there is one.
+    weighed: the product that also writes arrays of `PartsOfSums`, if there is one; compensated: the
+    one that adds lists to its tiles, where these may be there before. All other kernels behind it
+    then run only where they are not.
     """
     work = plan.workload
     names = [spec.name for spec in (*work.inputs, *constants, *work.outputs)]
-    found = _Stages(frozenset(names))
+    found = Stages(frozenset(names))
     if not work.constant_b:
         _quantise_b(found, plan, target)
     _quantise_a(found, plan, target)
     if plan.sparse:
         _turn_residuals(found, plan, target)
+    if compensated:
+        foresee(found, plan, compensated, {"threshold": THRESHOLD, "crossover": CROSSOVER}, target)
+    certain = len(found.stages)
     x, weight = _operands(found, plan, "a_values", "b_values", None, target)
     given = {"x": x, "weight": weight, "bias": "no_bias"}
     if work.correction == "none":
@@ -114,11 +66,13 @@ def residual_program(
         names = {"x": x, "weight": weight, "bias": "no_bias", "y": y.name}
         found.multiply(product, names, y, guard, target)
     _correct(found, plan, target)
+    if compensated:
+        found.guard_from(certain, FORESEEN, 1, target)
     return found.program
 
 
 def _operands(
-    found: _Stages, plan: ResidualPlan, a: str, b: str, guard: int | None, target: Target
+    found: Stages, plan: ResidualPlan, a: str, b: str, guard: int | None, target: Target
 ) -> tuple[str, str]:
     """Names of what the product reads of these two: they themselves, or what has their nibbles."""
     if not plan.knobs.nibbles:
@@ -135,7 +89,7 @@ def _operands(
     return x, weight
 
 
-def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+def _quantise_a(found: Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     written = [
         plan.rows("a_values"),
@@ -147,7 +101,7 @@ def _quantise_a(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     found.add(kernel, [work.a], written)
 
 
-def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+def _quantise_b(found: Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     bias = plan.bias if plan.bias_at else None
     magnitudes, peaks = (plan.b_magnitudes, plan.b_peaks) if plan.sparse else (None, None)
@@ -174,7 +128,7 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
     found.add(columns.kernel([*reads, *written], target), reads, written)
 
 
-def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+def _turn_residuals(found: Stages, plan: ResidualPlan, target: Target) -> None:
     """Of a where no block holds its rows, and of b unless they are there already."""
     work = plan.workload
     there = work.constant_b or plan.panels_of_b(target)
@@ -189,7 +143,7 @@ def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
         found.add(kernel, *some)
 
 
-def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+def _find_what_matters(found: Stages, plan: ResidualPlan, target: Target) -> None:
     """Lists of both sides, or what products read in their stead."""
     sides, parts = plan.sides, _parts_of_sums(found, plan, target)
     values = [plan.rows("a_values"), plan.weights("b_values")]
@@ -209,7 +163,7 @@ def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> No
     found.add(kernel, reads, written)
 
 
-def _parts_of_sums(found: _Stages, plan: ResidualPlan, target: Target) -> PartsOfSums:
+def _parts_of_sums(found: Stages, plan: ResidualPlan, target: Target) -> PartsOfSums:
     """What the product has left of its rows and columns, or a pass over it."""
     work, sums = plan.workload, plan.weighted_sums
     there = [found.workspaces.get(spec.name) for spec in sums.found.arrays]
@@ -222,7 +176,7 @@ def _parts_of_sums(found: _Stages, plan: ResidualPlan, target: Target) -> PartsO
     return sums.found
 
 
-def _correct(found: _Stages, plan: ResidualPlan, target: Target) -> None:
+def _correct(found: Stages, plan: ResidualPlan, target: Target) -> None:
     work = plan.workload
     reads = [
         *map(plan.sums, ("sums", "by_a", "by_b")), plan.a_scale, plan.b_scale,

@@ -21,6 +21,14 @@ _TILE, _THREADS = 128, 256
 # Eight lanes read 128 values of a row, and write 16 rows each of a k: whole lines both ways. Units
 # of shared memory are exchanged by groups of 16 rows, so that these meet other banks.
 _SOURCE = r"""
+// Rows of a in panels may be exchanged within each 16.
+__device__ __forceinline__ size_t panel_at(int k, int row) {
+  if constexpr (PANEL_ROWS == 0) return (size_t)k * PITCH_A + row;
+  else return ((size_t)(row / PANEL_ROWS) * K + k) * PANEL_ROWS + row % PANEL_ROWS;
+}
+template <bool PACKED> __device__ __forceinline__ int from_row(int place) {
+  return PACKED || PANEL_ROWS == 0 ? place : place / 2 + place % 2 * 8;
+}
 template <bool PACKED> __device__ __forceinline__ void turn_tile(
     const void* values, void* turned, int rows, int first, int left, unsigned* tile, int thread) {
   uint4 found[4];
@@ -49,7 +57,7 @@ template <bool PACKED> __device__ __forceinline__ void turn_tile(
     unsigned four[4], column[4];
     #pragma unroll
     for (int j = 0; j < 4; ++j)
-      four[j] = tile[(16 * group + 4 * i + j) * 32 + (word ^ (group * 4))];
+      four[j] = tile[(16 * group + from_row<PACKED>(4 * i + j)) * 32 + (word ^ (group * 4))];
     turn_four(four, column);
     #pragma unroll
     for (int j = 0; j < 4; ++j) columns[j][i] = column[j];
@@ -58,7 +66,7 @@ template <bool PACKED> __device__ __forceinline__ void turn_tile(
   for (int j = 0; j < 4; ++j) {
     const int k = left + 4 * word + j;
     if (k >= K) break;
-    const size_t at = PACKED ? turned_at(k, row) : (size_t)k * PITCH_A + row;
+    const size_t at = PACKED ? turned_at(k, row) : panel_at(k, row);
     static_cast<uint4*>(turned)[at / 16] =
         make_uint4(columns[j][0], columns[j][1], columns[j][2], columns[j][3]);
   }
@@ -80,21 +88,24 @@ __device__ __forceinline__ void turn_sides(
 
 def turn_kernel(
     given: Sequence[TensorSpec | None], turned: Sequence[TensorSpec | None], extents: Sequence[int],
-    vectors: int, k: int, layout: WeightLayout, target: Target,
+    vectors: int, k: int, layout: WeightLayout, target: Target, panel_rows: int = 0,
 ) -> PrimFunc:  # fmt: skip
     """The kernel of one side or of both.
 
     given: residuals of a int8 [m, 16 * vectors] and of b, packed, None for a side that stays as it
     is; turned: of the same sides, int8 [k, pitch], and as `TURNED_AT` says. Parameters those of
-    given, then of turned; extents: m and n; k: rows of what is turned.
+    given, then of turned; extents: m and n; k: rows of what is turned. panel_rows: residuals of a
+    are int8 [panels, k, panel_rows] instead, in which rows g and g + 8 of each 16 lie together.
     """
     parameters = [spec for spec in (*given, *turned) if spec]
     pitch_a = turned[0].shape[1] if turned[0] else 0
+    if panel_rows:
+        pitch_a = blocks_for(extents[0], panel_rows) * panel_rows
     pieces, _, piece = turned_shape(extents[1], k)
     sizes = {
         **layout.sizes(), "M": extents[0], "N": extents[1], "VECTORS": vectors,
         "PITCH_A": pitch_a, "PADDED_B": pieces * piece, **turned_sizes(k),
-        "TURNS_A": given[0] is not None,
+        "TURNS_A": given[0] is not None, "PANEL_ROWS": panel_rows,
     }  # fmt: skip
     source = PACKED_AT + TURNED_AT + TURN_WORDS + _SOURCE
     functions = DeviceNamespace("turn_sides", source, {}, sizes)

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.cuda.device.residual.bands import BAND, NOWHERE, STEP
+from autoq.templates.cuda.device.residual.sides import Sides
+from autoq.templates.tensor_spec import TensorSpec
 
 INDEX_BYTES = 2 * STEP
 """Of a step's indices, before its values."""
@@ -33,6 +36,35 @@ __device__ __forceinline__ int value_at(int entry, int vector, bool right) {
 """
 )
 """value_at(entry, vector, right): where a value of a step lies behind its indices."""
+
+LIST_VALUES = r"""
+// Steps without entries, by so many threads.
+__device__ __forceinline__ void clear_steps(
+    unsigned char* steps, unsigned count, unsigned thread, unsigned threads) {
+  constexpr unsigned VECTORS_OF_STEP = STEP_BYTES / 16, OF_INDEX = INDEX_BYTES / 16;
+  for (unsigned at = thread; at < count * VECTORS_OF_STEP; at += threads) {
+    const unsigned word = at % VECTORS_OF_STEP < OF_INDEX ? NOWHERE * 0x10001u : 0;
+    reinterpret_cast<uint4*>(steps)[at] = make_uint4(word, word, word, word);
+  }
+}
+__device__ __forceinline__ void list_value(
+    unsigned char* steps, unsigned number, unsigned k, unsigned value, int vector, bool right) {
+  unsigned char* step = steps + (size_t)(number / STEP) * STEP_BYTES;
+  reinterpret_cast<unsigned short*>(step)[number % STEP] = (unsigned short)k;
+  step[INDEX_BYTES + value_at(number % STEP, vector, right)] = (unsigned char)value;
+}
+"""
+"""clear_steps and list_value, which puts an entry to its number among those of a band."""
+
+
+def value_lists(sides: Sides) -> tuple[TensorSpec, ...]:
+    """Of a and of b: steps, and of each band the first one and how many, as `Sides.lists`."""
+    found = []
+    for side, extent in (("a", sides.m), ("b", sides.n)):
+        steps = sides.listed(extent) // STEP
+        found.append(TensorSpec(f"steps_of_{side}", (steps, VALUE_STEP_BYTES), "int8"))
+        found.append(TensorSpec(f"bands_of_{side}", (blocks_for(extent, BAND), 2), "int32"))
+    return tuple(found)
 
 
 def value_at(entry: np.ndarray, vector: np.ndarray, right: bool) -> np.ndarray:

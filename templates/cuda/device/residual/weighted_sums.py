@@ -17,6 +17,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.four_over_warp import FOUR_OVER_WARP
 from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.target import Target
@@ -28,24 +29,10 @@ _PANEL = 4 * _THREADS
 
 _SOURCE = (
     READ_SUMS
+    + FOUR_OVER_WARP
     + r"""
 __device__ __forceinline__ double magnitude(int x) {
   return (double)(x < 0 ? 0u - (unsigned)x : (unsigned)x);
-}
-// Of four numbers of each lane: eight lanes get the sum of one of them, which is returned last.
-__device__ __forceinline__ double four_over_warp(double (&x)[4], int lane, int& which) {
-  const bool upper = lane & 16, odd = lane & 8;
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const double kept = upper ? x[2 + i] : x[i], sent = upper ? x[i] : x[2 + i];
-    x[i] = kept + __shfl_xor_sync(0xffffffffu, sent, 16);
-  }
-  const double kept = odd ? x[1] : x[0], sent = odd ? x[0] : x[1];
-  double sum = kept + __shfl_xor_sync(0xffffffffu, sent, 8);
-  #pragma unroll
-  for (int apart = 4; apart > 0; apart /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-  which = lane / 8;
-  return sum;
 }
 __device__ __forceinline__ void weigh(
     const int* product, const float* rows, const float* columns, double* row_parts,

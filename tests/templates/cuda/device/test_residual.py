@@ -11,6 +11,7 @@ from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.device.residual import cut_vectors
+from autoq.templates.cuda.device.residual.foreseen.foresee import FORESEEN
 from autoq.templates.cuda.device.residual.nibbles import packed_nibbles
 from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH
 from autoq.templates.cuda.device.residual.plan import inner_product
@@ -83,13 +84,38 @@ def test_cuts_of_rough_sums_are_exact(error: float, monkeypatch: pytest.MonkeyPa
     _assert_right("wgmma", replace(SQUARE, n=300), 0.8, 0.1, TOGETHER)
 
 
-def _assert_right(
-    where: str, workload: ResidualGemm, threshold: float, crossover: float, knobs: dict[str, Any]
+FORESEES = {"block_n": 256, "m_blocks": 1, "team": SplitTeam(2, True), "stages": 4,
+            "row_bytes": 128, "per_stage": 1, "most_channels": 4, "blocks_per_unit": 1,
+            "foresees": True, "share": 1.0}  # fmt: skip
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "threshold, crossover, signs, foreseen",
+    [(0.8, 0.1, 1, True), (0.5, 1.0, 1, True), (0.8, 0.0513, 1, False), (0.8, 0.1, -1, True),
+     (0.8, 0.1, 0, False)],
+    ids=["a few", "nearly half", "a alone", "none positive", "both signs"],
+)  # fmt: skip
+def test_lists_that_are_there_before_the_product(
+    threshold: float, crossover: float, signs: int, foreseen: bool
 ) -> None:
+    """Where no products cancel, lists come first; where they do, all is as it was."""
+    workload = ResidualGemm(200, 530, 400, bias=True)
+    _assert_right("wgmma", workload, threshold, crossover, FORESEES, signs, foreseen)
+
+
+def _assert_right(
+    where: str, workload: ResidualGemm, threshold: float, crossover: float, knobs: dict[str, Any],
+    signs: int = 1, foreseen: bool | None = None,
+) -> None:  # fmt: skip
     module, _, target = WHERE[where]
     template = module.TEMPLATE
     config = replace(template.default(workload, target), **knobs)
     inputs, constants = workload.random_case(np.random.default_rng(5))
+    a, *others = inputs
+    if signs < 1:
+        drawn = np.random.default_rng(6).choice(np.array([-1, 1], np.float32), a.shape)
+        inputs = (-a if signs else a * drawn, *others)
     if workload.correction == "sparse":
         constants["threshold"] = np.array([threshold], np.float32)
         constants["crossover"] = np.array([crossover], np.float32)
@@ -100,9 +126,16 @@ def _assert_right(
     arrays |= {spec.name: array for spec, array in zip(workload.inputs, inputs, strict=True)}
     outputs = {"y": (expected.shape, "float32")}
     program = template.program(workload, config, target)
+    if foreseen is not None:
+        outputs[FORESEEN.name] = FORESEEN.shape, FORESEEN.dtype
+        others = (space for space in program.workspaces if space.spec != FORESEEN)
+        program = replace(program, workspaces=tuple(others))
     names = {spec.name for spec in specs}
     for mode in MODES.values():
-        y = run_program(program, target, arrays, outputs, mode, names)["y"]
+        found = run_program(program, target, arrays, outputs, mode, names)
+        y = found["y"]
+        if foreseen is not None:
+            assert found[FORESEEN.name].tolist() == [foreseen, not foreseen]
         assert np.abs(y - expected).max() <= 1e-6 * np.abs(expected).max()
 
 
