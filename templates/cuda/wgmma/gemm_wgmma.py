@@ -9,7 +9,7 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
-from autoq.templates.cuda.wgmma.compensation import Compensation
+from autoq.templates.cuda.wgmma.compensation.compensation import Compensation
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline

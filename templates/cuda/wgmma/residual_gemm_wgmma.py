@@ -13,7 +13,7 @@ from autoq.templates.cuda.device.residual.product import ResidualProduct
 from autoq.templates.cuda.device.residual.value_steps import value_lists
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.wgmma import gemm_wgmma
-from autoq.templates.cuda.wgmma.compensation import compensation_of
+from autoq.templates.cuda.wgmma.compensation.compensation import compensation_of
 from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam, WgmmaConfig
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program
@@ -56,8 +56,9 @@ def compensated(plan: ResidualPlan, config: WgmmaConfig, target: Target) -> Prog
     """The product that adds lists to its tiles."""
     work = plan.workload
     product = inner_product(work, False)
-    steps = [spec.shape[0] for spec in value_lists(plan.value_sides)[::2]]
-    found = compensation_of(product, config, work.k, plan.most, work.bias, (steps[0], steps[1]))
+    of_a, of_b = (spec.shape[0] for spec in value_lists(plan.value_sides)[::2])
+    found = compensation_of(product, config, work.k, plan.most, work.bias, (of_a, of_b),
+                            plan.knobs.pieces_ahead)  # fmt: skip
     return gemm_wgmma.compensated(product, config, target, found) if found else None
 
 

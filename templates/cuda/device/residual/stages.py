@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
-from autoq.templates.cuda.device.residual.foreseen.foresee import FORESEEN, foresee
+from autoq.templates.cuda.device.residual.foresee import FORESEEN, foresee
 from autoq.templates.cuda.device.residual.guard import guarded
 from autoq.templates.cuda.device.residual.nibbles import nibbles_kernel, nibbles_of
 from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums

@@ -17,7 +17,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.four_over_warp import FOUR_OVER_WARP
+from autoq.templates.cuda.device.residual.foreseen.four_over_warp import FOUR_OVER_WARP
 from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.target import Target

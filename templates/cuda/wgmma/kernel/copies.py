@@ -13,6 +13,8 @@ from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.arrays import RangeArrays
 
+_OF_LISTS = ("turned_ptr", "panels_ptr", "steps_a_ptr", "bands_a_ptr", "steps_b_ptr", "bands_b_ptr")
+
 
 def own(array: Any, size: int, copy: Any) -> tuple[Any, ...]:
     """What `T.decl_buffer` takes for the part of an array that a copy has."""
@@ -101,23 +103,11 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "table_ptr": plan.bounded,
         "arrived_ptr": bool(plan.workspaces),
         "parts_ptr": bool(plan.workspaces),
-        "m_weight_ptr": plan.weighing is not None,
-        "n_weight_ptr": plan.weighing is not None,
+        "m_weight_ptr": plan.weighing is not None or plan.compensation is not None,
+        "n_weight_ptr": plan.weighing is not None or plan.compensation is not None,
         "m_parts_ptr": plan.weighing is not None,
         "n_parts_ptr": plan.weighing is not None,
-        **dict.fromkeys(
-            (
-                "rows_ptr",
-                "columns_ptr",
-                "turned_ptr",
-                "panels_ptr",
-                "steps_a_ptr",
-                "bands_a_ptr",
-                "steps_b_ptr",
-                "bands_b_ptr",
-            ),
-            plan.compensation is not None,
-        ),
+        **dict.fromkeys(_OF_LISTS, plan.compensation is not None),
         "float_bias_ptr": plan.compensation is not None and plan.compensation.bias,
         "second_ptr": plan.copies > 1,
         "third_ptr": plan.copies > 2,

@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.cuda.device.mma.descriptors import descriptor_step
+from autoq.templates.cuda.device.mma.descriptors import descriptor_step, encode_descriptor
 
 
 @T.meta_class
@@ -15,6 +15,24 @@ class Operands:
     def __init__(self, first_a, first_b):
         self.first_a = first_a
         self.first_b = first_b
+
+
+@T.inline
+def encode_operands(plan, smem, first_a, first_b, first_row):
+    """Consumer warpgroup: the descriptors of `Operands`, for its rows from `first_row` on."""
+    pitch = T.meta_var(8 * plan.config.row_bytes)
+    T.evaluate(
+        encode_descriptor(
+            first_a, smem.ptr_to([first_row * plan.config.row_bytes]), plan.config.row_bytes, pitch,
+            plan.memory.a_bytes,
+        )
+    )  # fmt: skip
+    T.evaluate(
+        encode_descriptor(
+            first_b, smem.ptr_to([plan.memory.b_offset]), plan.config.row_bytes, pitch,
+            plan.memory.b_bytes,
+        )
+    )  # fmt: skip
 
 
 @T.meta_class

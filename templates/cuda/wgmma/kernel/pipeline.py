@@ -16,15 +16,9 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
 from autoq.templates.cuda.device.memory.parts import PartSums
-from autoq.templates.cuda.device.memory.ring import (
-    Ring,
-    RingCursor,
-    RingPosition,
-)
+from autoq.templates.cuda.device.memory.ring import Ring, RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
-from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
-from autoq.templates.cuda.wgmma.compensation import compensate_tile, produce_with_lists
-from autoq.templates.cuda.wgmma.compensation import matched as matched_lists
+from autoq.templates.cuda.wgmma.compensation.compensation import matched_lists
 from autoq.templates.cuda.wgmma.kernel.copies import (
     absent,
     matched_numbers,
@@ -36,7 +30,13 @@ from autoq.templates.cuda.wgmma.kernel.copies import (
     read_numbers,
 )
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
-from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
+from autoq.templates.cuda.wgmma.kernel.lists import compensate_tile, produce_with_lists
+from autoq.templates.cuda.wgmma.kernel.multiply import (
+    GroupSums,
+    Operands,
+    encode_operands,
+    multiply,
+)
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.kernel.producer import (
     load_first_weights,
@@ -89,11 +89,10 @@ def build_pipeline(
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
-        rows_ptr: T.Optional(T.handle), columns_ptr: T.Optional(T.handle),
         float_bias_ptr: T.Optional(T.handle), turned_ptr: T.Optional(T.handle),
-        panels_ptr: T.Optional(T.handle), steps_a_ptr: T.Optional(T.handle),
-        bands_a_ptr: T.Optional(T.handle), steps_b_ptr: T.Optional(T.handle),
-        bands_b_ptr: T.Optional(T.handle),
+        panels_ptr: T.Optional(T.handle),
+        steps_a_ptr: T.Optional(T.handle), bands_a_ptr: T.Optional(T.handle),
+        steps_b_ptr: T.Optional(T.handle), bands_b_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
         y_scale_ptr: T.Optional(T.handle), y_zero_point_ptr: T.Optional(T.handle),
@@ -118,10 +117,8 @@ def build_pipeline(
         of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
-        of_lists = T.meta_var((
-            rows_ptr, columns_ptr, float_bias_ptr, turned_ptr, panels_ptr, steps_a_ptr, bands_a_ptr,
-            steps_b_ptr, bands_b_ptr,
-        ))  # fmt: skip
+        of_lists = T.meta_var((m_weight_ptr, n_weight_ptr, float_bias_ptr, turned_ptr, panels_ptr,
+                               steps_a_ptr, bands_a_ptr, steps_b_ptr, bands_b_ptr))  # fmt: skip
         lists = T.meta_var(matched_lists(plan.compensation, of_lists))
         residual = T.decl_buffer(
             (plan.elements,), moved_as(epilogue.residual_dtype or epilogue.out_dtype),
@@ -214,18 +211,7 @@ def build_pipeline(
             first_row: T.int32 = plan.first_row(consumer)
             first_a: T.uint64 = T.uint64(0)
             first_b: T.uint64 = T.uint64(0)
-            T.evaluate(
-                encode_descriptor(
-                    first_a, smem.ptr_to([first_row * config.row_bytes]), config.row_bytes,
-                    8 * config.row_bytes, plan.memory.a_bytes,
-                )
-            )  # fmt: skip
-            T.evaluate(
-                encode_descriptor(
-                    first_b, smem.ptr_to([plan.memory.b_offset]), config.row_bytes,
-                    8 * config.row_bytes, plan.memory.b_bytes,
-                )
-            )  # fmt: skip
+            encode_operands(plan, smem, first_a, first_b, first_row)
             tail = T.meta_var(RingPosition(config.stages))
             previous = T.meta_var(RingPosition(config.stages))
             tail.start(0 if config.stream_k else plan.first_step(consumer))
@@ -282,8 +268,7 @@ def build_pipeline(
                 if config.parts > 1:
                     exchange(plan, accumulator, smem, barriers, rank, thread)
                 if plan.compensation is not None:
-                    place = T.meta_var(TilePlace(m, n, rank))
-                    compensate_tile(plan, accumulator, smem, cursor, lists, y, rank, place)
+                    compensate_tile(plan, accumulator, smem, cursor, lists, y, share.place)
                 elif config.tail_stages > 0:
                     finish = T.meta_var(Finish(arrays, smem, slot.stage, limits))
                     finish_tile(plan, accumulator, operands, cursor, rank, share, finish, walk)

@@ -11,7 +11,7 @@ from ptx.kernels import MODES, run_program
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.device.residual import cut_vectors
-from autoq.templates.cuda.device.residual.foreseen.foresee import FORESEEN
+from autoq.templates.cuda.device.residual.foresee import FORESEEN
 from autoq.templates.cuda.device.residual.nibbles import packed_nibbles
 from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH
 from autoq.templates.cuda.device.residual.plan import inner_product

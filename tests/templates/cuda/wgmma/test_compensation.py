@@ -13,7 +13,7 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.device.residual.turned import turned
 from autoq.templates.cuda.device.residual.value_steps import value_steps
 from autoq.templates.cuda.wgmma import gemm_wgmma
-from autoq.templates.cuda.wgmma.compensation import compensation_of
+from autoq.templates.cuda.wgmma.compensation.compensation import compensation_of
 from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
@@ -63,7 +63,9 @@ def test_lists_are_added(m: int, n: int, k: int, share: float, knobs: dict[str, 
     some_a, some_b = some(rng, a, share), some(rng, b, share)
     steps_a, bands_a = value_steps(some_a, False)
     steps_b, bands_b = value_steps(some_b, True)
-    compensation = compensation_of(product, config, k, 127, True, (len(steps_a), len(steps_b)))
+    compensation = compensation_of(
+        product, config, k, 127, True, (len(steps_a), len(steps_b)), config.stages == 3
+    )
     assert compensation is not None
     program = gemm_wgmma.compensated(product, config, HOPPER, compensation)
     rows, columns = (rng.random(extent, np.float32) for extent in (m, n))
