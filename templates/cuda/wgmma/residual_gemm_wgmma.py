@@ -48,7 +48,7 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
     if product.m * product.n > _MOST_IN_TURN:
         pair = Grid(True, 2, Shared.WEIGHTS)
         return {"block_n": 256, "m_blocks": 1, "team": SplitTeam(2, True), "stages": 4,
-                "grid": pair, "rough_sums": True, "bands": True}  # fmt: skip
+                "grid": pair, "rough_sums": True, "bands": True, "foresees": True}  # fmt: skip
     return {"block_n": 128, "m_blocks": 2, "team": SplitTeam(2, False), "stages": 6}
 
 
