@@ -30,6 +30,10 @@ KINDS = ("quantise", "product", "reduce", "correct")
 _PRODUCTS = ("sums", "by_a", "by_b")
 """What products write on CUDA, where functions have no names."""
 
+_FORESEE = ("b_parts", "b_weights", "a_foreseen", "a_weights", "b_foreseen", "row_cuts",
+            "steps_of_a", "foreseen")  # fmt: skip
+"""What finds on CUDA what matters, also before the product."""
+
 CPU_SIZES, GPU_SIZES = (512, 1024, 2048, 4096), (1024, 2048, 4096, 8192)
 DENSITIES = {"cpu": 0.05, "cuda": 0.001}
 _ROUNDS = 7
@@ -38,8 +42,9 @@ _ROUNDS = 7
 def kinds_of(stages: Sequence[Stage]) -> list[str]:
     """What each stage does, by its function's name or by what it writes.
 
-    On CUDA what comes before the first product quantises, and what lies behind it and writes
-    neither sums nor y reduces.
+    On CUDA what comes before the first product quantises, unless it foresees what matters, and what
+    lies behind it and writes neither sums nor y reduces. A product that adds lists to its tiles
+    counts as one.
     """
     found: list[str] = []
     for stage in stages:
@@ -51,6 +56,8 @@ def kinds_of(stages: Sequence[Stage]) -> list[str]:
             found.append("correct" if "sums" in stage.reads else "product")
         elif written in _PRODUCTS:
             found.append("product")
+        elif written in _FORESEE:
+            found.append("reduce")
         else:
             found.append("reduce" if "product" in found else "quantise")
     return found
