@@ -20,7 +20,8 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.oracle.residual_quantisation import compensated
 from autoq.templates.target import parse_target
 
-HOPPER = parse_target("cuda:sm_90a")
+HOPPER = replace(parse_target("cuda:sm_90a"), units=4)
+"""Each block takes several tiles."""
 TOGETHER = {"block_n": 256, "m_blocks": 1, "team": SplitTeam(2, True), "stages": 4,
             "grid": Grid(True, 2, Shared.WEIGHTS), "weights_stay": False, "most_channels": 4,
             "blocks_per_unit": 1, "early_loads": 0, "row_bytes": 128, "per_stage": 1,
