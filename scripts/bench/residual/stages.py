@@ -30,8 +30,8 @@ KINDS = ("quantise", "product", "reduce", "correct")
 _PRODUCTS = ("sums", "by_a", "by_b")
 """What products write on CUDA, where functions have no names."""
 
-_FORESEE = ("b_parts", "b_weights", "a_foreseen", "a_weights", "b_foreseen", "row_cuts",
-            "steps_of_a", "foreseen")  # fmt: skip
+_FORESEE = ("b_squares", "b_weights", "a_foreseen", "a_weights", "row_cuts", "steps_of_a",
+            "foreseen")  # fmt: skip
 """What finds on CUDA what matters, also before the product."""
 
 CPU_SIZES, GPU_SIZES = (512, 1024, 2048, 4096), (1024, 2048, 4096, 8192)

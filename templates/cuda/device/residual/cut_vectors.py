@@ -10,6 +10,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.residual.foreseen.whole_cut import WHOLE_CUT
 from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH, PartsOfSums
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.target import Target
@@ -23,40 +24,11 @@ _GROUP = 256
 
 # Lanes have neighbouring vectors, warps an eighth of the parts each. Sums are added in one order.
 _SOURCE = r"""
-constexpr int THREADS = 8 * VECTORS;
-static_assert(THREADS / 32 == 32, "a warp adds what warps found");
 __device__ __forceinline__ double sum_of(const Part* parts, int count, size_t step, int eighth) {
   double sum = 0.;
   #pragma unroll 8
   for (int i = eighth; i < count; i += 8) sum += __ldg(parts + i * step);
   return sum;
-}
-// Integers with a larger magnitude matter; NaN gives one that none has.
-__device__ __forceinline__ int whole_cut(double weighed, double whole, float threshold) {
-  const double cut = 2. * (double)threshold * (weighed / whole);
-  return cut < 128. ? (int)cut : 128;
-}
-__device__ __forceinline__ double over_lanes(double sum, int lanes) {
-  #pragma unroll
-  for (int apart = lanes / 2; apart > 0; apart /= 2)
-    sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-  return sum;
-}
-// The block's sum, which all threads get.
-__device__ __forceinline__ double over_block(double sum, double* shared, int thread) {
-  sum = over_lanes(sum, 32);
-  if (thread % 32 == 0) shared[thread / 32] = sum;
-  __syncthreads();
-  return over_lanes(shared[thread % (THREADS / 32)], THREADS / 32);
-}
-// What the vectors of one side are divided by: the magnitudes of the other side's, weighed.
-__device__ __forceinline__ double whole_of(
-    const int* magnitudes, const float* scales, int count, double* shared, int thread) {
-  double whole = 0.;
-  #pragma unroll 8
-  for (int i = thread; i < count; i += THREADS)
-    whole += (double)__ldg(magnitudes + i) * (double)__ldg(scales + i);
-  return over_block(whole, shared, thread);
 }
 // A thread's part of a row's or a column's weighed sum, from the product itself.
 __device__ __forceinline__ double weighed_again(
@@ -130,29 +102,27 @@ __device__ __forceinline__ void cut_vectors(
 
 
 def cut_kernel(
-    given: Sequence[TensorSpec | None], sides: Sides, parts: PartsOfSums, target: Target
+    given: Sequence[TensorSpec], sides: Sides, parts: PartsOfSums, target: Target
 ) -> PrimFunc:
     """The kernel that writes `sides.cuts`, and zeros to `sides.kept` for those who count next.
 
     given: `parts.arrays`, scales of rows and columns, their sums of magnitudes, the threshold, and
-    the product, which is read where parts are rough and leave a cut open, else None; parameters
-    these, then what is written.
+    the product, which is read where parts are rough and leave a cut open; parameters these, then
+    what is written.
     """
     blocks_a = blocks_for(sides.m, _VECTORS)
     sizes = {"M": sides.m, "N": sides.n, "BLOCKS_A": blocks_a, "VECTORS": _VECTORS,
              "ROW_PARTS": parts.of_rows, "COLUMN_PARTS": parts.of_columns,
-             "ROUGH": parts.rough, "GROUP": _GROUP}  # fmt: skip
-    source = _SOURCE.replace("ERROR", ROUGH.hex())
+             "ROUGH": parts.rough, "GROUP": _GROUP,
+             "THREADS": _THREADS}  # fmt: skip
+    source = WHOLE_CUT + _SOURCE.replace("ERROR", ROUGH.hex())
     functions = DeviceNamespace("cut_vectors", source, {"Part": parts.dtype}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         size = (_THREADS + _THREADS // 32 + _VECTORS // 2 + 1,)
         shared = builder.alloc_buffer(size, "float64", scope="shared").data
-        left = iter(pointers)
-        taken = [next(left) if spec else 0 for spec in (*given, *written)]
-        call(functions.function("cut_vectors"), *taken, shared, block, thread)
+        call(functions.function("cut_vectors"), *pointers, shared, block, thread)
 
-    written = [*sides.cuts, sides.kept]
-    parameters = [spec for spec in (*given, *written) if spec]
+    parameters = [*given, *sides.cuts, sides.kept]
     blocks = blocks_a + blocks_for(sides.n, _VECTORS)
     return thread_kernel(parameters, blocks, _THREADS, target, body)

@@ -13,9 +13,8 @@ from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
+from autoq.templates.cuda.device.residual.foreseen.cuts_ahead import cuts_ahead_kernel
 from autoq.templates.cuda.device.residual.foreseen.weigh_side import CLASH
-from autoq.templates.cuda.device.residual.parts_of_sums import PartsOfSums
 from autoq.templates.cuda.device.residual.plan import ResidualPlan
 from autoq.templates.cuda.device.residual.program_stages import WHOLE, Stages
 from autoq.templates.cuda.device.residual.select import select_kernel
@@ -65,10 +64,10 @@ def foresee(
     values = plan.rows("a_values"), plan.weights("b_values")
     _weigh_sides(found, plan, target)
     a, b = plan.weighed_sides
-    parts = PartsOfSums(a.rows, b.rows, a.chunks, b.chunks)
-    given = [a.sums, b.sums, plan.a_scale, plan.b_scale, plan.a_magnitudes, plan.b_magnitudes,
-             constants["threshold"], None]  # fmt: skip
-    found.add(cut_kernel(given, sides, parts, target), given, [*sides.cuts, sides.kept])
+    given = [a.sums, a.weights, values[1], b.squares, plan.a_scale, plan.b_scale,
+             plan.a_magnitudes, plan.b_magnitudes, constants["threshold"]]  # fmt: skip
+    kernel = cuts_ahead_kernel(given, sides, a, plan.layout, target)
+    found.add(kernel, given, [*sides.cuts, sides.kept])
     searched, lists = [plan.a_peaks, plan.b_peaks, *values], value_lists(sides)
     kernel = select_kernel(searched, sides, plan.vectors, plan.layout, target, values=True)
     found.add(kernel, [*searched, *sides.cuts, sides.kept], [*lists, sides.kept])
@@ -88,14 +87,11 @@ def foresee(
 
 
 def _weigh_sides(found: Stages, plan: ResidualPlan, target: Target) -> None:
-    """A pass over b for weights, one over a for weights and sums, another over b for sums."""
+    """A pass over b for its weights, then one over a for its own and for sums by those of b."""
     a, b = plan.weighed_sides
-    a_values, b_values = plan.rows("a_values"), plan.weights("b_values")
-    given: list[TensorSpec | None] = [b_values, plan.b_scale, None]
-    found.add(b.kernel(given, True, True, target), given, b.written(False, True, True))
+    given = [plan.weights("b_values"), plan.b_scale]
+    found.add(b.kernel(given, target), given, b.written(False))
     found.add(b.adding(None, target), b.given, [b.weights, b.signs])
-    given = [a_values, plan.a_scale, b.weights]
-    found.add(a.kernel(given, True, False, target), given, a.written(True, True, False))
+    given = [plan.rows("a_values"), plan.a_scale, b.weights]
+    found.add(a.kernel(given, target), given, a.written(True))
     found.add(a.adding(b.signs, target), [*a.given, b.signs], [a.weights, CLASH])
-    given = [b_values, None, a.weights]
-    found.add(b.kernel(given, False, False, target), given, b.written(True, False, False))

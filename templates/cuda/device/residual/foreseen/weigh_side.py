@@ -2,8 +2,9 @@
 
 Where no two products of a sum have opposite signs, the magnitude of every sum is the sum of the
 magnitudes, and what `cuts` of the oracle weighs needs no product: sum_j s_j |p_ij| is
-sum_k |a'_ik| w_k with w_k = sum_j s_j |b'_kj|. A pass gives the weights of each k, takes those that
-the other side gave, or does both. All of them are of double precision and added in one order.
+sum_k |a'_ik| w_k with w_k = sum_j s_j |b'_kj|. A pass gives the weights of each k, and takes those
+that the other side gave if these are there. All of them are of double precision and added in one
+order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.foreseen.four_over_warp import FOUR_OVER_WARP
+from autoq.templates.cuda.device.residual.foreseen.magnitudes import MAGNITUDES
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -36,32 +38,21 @@ CLASH = TensorSpec("clash", (2,), "int32")
 # A lane has 16 values along k of each vector; a warp takes four vectors at once. Signs are a byte
 # of each k: the highest bit where a value is negative, the one below where one is positive.
 _SOURCE = r"""
-__device__ __forceinline__ double magnitude(unsigned word, int which) {
-  const int size = (int)__byte_perm(word, 0, 0x4440 + which);
-  return __dadd_rn(__hiloint2double(0x43300000, size), -0x1p52);
-}
 __device__ __forceinline__ unsigned signs_of(unsigned word) {
   const unsigned negative = word & 0x80808080u;
   const unsigned there = ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu) & ~word & 0x80808080u;
   return negative | there >> 1;
 }
-// The magnitudes of four values, none of which is -128.
-__device__ __forceinline__ unsigned magnitudes_of(unsigned word) {
-  const unsigned sign = word >> 7 & 0x01010101u;
-  return (word ^ sign * 255u) + sign;
-}
 __device__ __forceinline__ void weigh_side(
-    const void* values, const float* scales, const double* weights, double* sums, double* parts,
-    void* signs, int* clash, double* shared, int block, int thread) {
+    const void* values, const float* scales, const double* weights, double* sums, int* squares,
+    double* parts, void* signs, int* clash, double* shared, int block, int thread) {
   // The last vectors first, which the L2 still holds.
   const int chunk = block % CHUNKS, part = PARTS - 1 - block / CHUNKS;
   const int lane = thread % 32, warp = thread / 32, unit = chunk * 32 + lane;
   const bool inside = unit < VECTORS;
   double own[16] = {}, weight[16];
   unsigned seen[4] = {};
-  if constexpr (GIVES) {
-    if (CLEARS && block == 0 && thread < 2) clash[thread] = 0;
-  }
+  if (CLEARS && block == 0 && thread < 2) clash[thread] = 0;
   if constexpr (TAKES) {
     #pragma unroll
     for (int i = 0; i < 16; ++i) weight[i] = inside ? __ldg(weights + 16 * unit + i) : 0.;
@@ -81,21 +72,32 @@ __device__ __forceinline__ void weigh_side(
         if constexpr (PACKED) at = packed_at(row, 16 * unit) / 16;
         v[r] = __ldg(static_cast<const uint4*>(values) + at);
       }
-      if (GIVES && row < ROWS) scale[r] = (double)__ldg(scales + row);
+      if (row < ROWS) scale[r] = (double)__ldg(scales + row);
     }
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
       const unsigned words[4] = {v[r].x, v[r].y, v[r].z, v[r].w};
       #pragma unroll
       for (int w = 0; w < 4; ++w) {
-        if constexpr (GIVES) seen[w] |= signs_of(words[w]);
+        seen[w] |= signs_of(words[w]);
         const unsigned sizes = magnitudes_of(words[w]);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const double x = magnitude(sizes, i);
-          if constexpr (GIVES) own[4 * w + i] = __fma_rn(x, scale[r], own[4 * w + i]);
+          own[4 * w + i] = __fma_rn(x, scale[r], own[4 * w + i]);
           if constexpr (TAKES) found[r] = __fma_rn(x, weight[4 * w + i], found[r]);
         }
+      }
+    }
+    if constexpr (!TAKES) {
+      #pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const unsigned words[4] = {v[r].x, v[r].y, v[r].z, v[r].w};
+        int square = 0;
+        #pragma unroll
+        for (int w = 0; w < 4; ++w) square = __dp4a((int)words[w], (int)words[w], square);
+        square = __reduce_add_sync(0xffffffffu, square);
+        if (lane == 0 && first + r < ROWS) squares[(size_t)chunk * ROWS + first + r] = square;
       }
     }
     if constexpr (TAKES) {
@@ -104,31 +106,29 @@ __device__ __forceinline__ void weigh_side(
       if (lane % 8 == 0 && first + which < ROWS) sums[(size_t)chunk * ROWS + first + which] = sum;
     }
   }
-  if constexpr (GIVES) {
-    constexpr int WIDTH = 512;
+  constexpr int WIDTH = 512;
+  #pragma unroll
+  for (int i = 0; i < 16; ++i) shared[warp * WIDTH + i * 32 + lane] = own[i];
+  __syncthreads();
+  for (int at = thread; at < WIDTH; at += 32 * WARPS) {
+    double sum = 0.;
     #pragma unroll
-    for (int i = 0; i < 16; ++i) shared[warp * WIDTH + i * 32 + lane] = own[i];
-    __syncthreads();
-    for (int at = thread; at < WIDTH; at += 32 * WARPS) {
-      double sum = 0.;
-      #pragma unroll
-      for (int w = 0; w < WARPS; ++w) sum += shared[w * WIDTH + at];
-      const int k = (chunk * 32 + at % 32) * 16 + at / 32;
-      if (k < 16 * VECTORS) parts[(size_t)part * (16 * VECTORS) + k] = sum;
-    }
-    __syncthreads();
-    unsigned* words = reinterpret_cast<unsigned*>(shared);
+    for (int w = 0; w < WARPS; ++w) sum += shared[w * WIDTH + at];
+    const int k = (chunk * 32 + at % 32) * 16 + at / 32;
+    if (k < 16 * VECTORS) parts[(size_t)part * (16 * VECTORS) + k] = sum;
+  }
+  __syncthreads();
+  unsigned* words = reinterpret_cast<unsigned*>(shared);
+  #pragma unroll
+  for (int w = 0; w < 4; ++w) words[warp * 128 + w * 32 + lane] = seen[w];
+  __syncthreads();
+  if (thread < 128) {
+    unsigned all = 0;
     #pragma unroll
-    for (int w = 0; w < 4; ++w) words[warp * 128 + w * 32 + lane] = seen[w];
-    __syncthreads();
-    if (thread < 128) {
-      unsigned all = 0;
-      #pragma unroll
-      for (int w = 0; w < WARPS; ++w) all |= words[w * 128 + thread];
-      const int own_unit = chunk * 32 + thread % 32;
-      if (own_unit < VECTORS)
-        static_cast<unsigned*>(signs)[((size_t)part * VECTORS + own_unit) * 4 + thread / 32] = all;
-    }
+    for (int w = 0; w < WARPS; ++w) all |= words[w * 128 + thread];
+    const int own_unit = chunk * 32 + thread % 32;
+    if (own_unit < VECTORS)
+      static_cast<unsigned*>(signs)[((size_t)part * VECTORS + own_unit) * 4 + thread / 32] = all;
   }
 }
 // Adds parts, of which all values along k have one each; with the signs of the other side also says
@@ -185,6 +185,11 @@ class SideWeighed:
         return TensorSpec(f"{self.name}_foreseen", (self.chunks, self.rows), "float64")
 
     @property
+    def squares(self) -> TensorSpec:
+        """Of each vector, in chunks: the squares of its values."""
+        return TensorSpec(f"{self.name}_squares", (self.chunks, self.rows), "int32")
+
+    @property
     def given(self) -> tuple[TensorSpec, TensorSpec]:
         """What blocks give of each k: parts of weights, and signs."""
         return (
@@ -207,41 +212,40 @@ class SideWeighed:
         sizes = {
             **layout.sizes(), "ROWS": self.rows, "VECTORS": self.vectors, "PART": _PART,
             "PARTS": self.parts, "CHUNKS": self.chunks, "WARPS": _WARPS,
-            "PACKED": self.layout is not None, "GIVES": False, "TAKES": False, "CLEARS": False,
-            "JUDGES": False, **flags,
+            "PACKED": self.layout is not None, "TAKES": False, "CLEARS": False, "JUDGES": False,
+            **flags,
         }  # fmt: skip
-        source = PACKED_AT + FOUR_OVER_WARP + _SOURCE
+        source = PACKED_AT + FOUR_OVER_WARP + MAGNITUDES + _SOURCE
         return DeviceNamespace(f"weigh_{self.name}", source, {}, sizes)
 
-    def kernel(
-        self, given: Sequence[TensorSpec | None], gives: bool, clears: bool, target: Target
-    ) -> PrimFunc:
-        """The pass. Parameters: those of `given`, then `sums` if weights are taken.
+    def written(self, takes: bool) -> list[TensorSpec]:
+        """What a pass writes: sums by the weights of the other side, or squares and `CLASH`."""
+        return [self.sums, *self.given] if takes else [self.squares, *self.given, CLASH]
 
-        given: values, scales, weights of the other side or None; gives: `self.given` follows;
-        clears: then `CLASH`, to which zeros are written.
+    def kernel(self, given: Sequence[TensorSpec], target: Target) -> PrimFunc:
+        """The pass. Parameters: those of `given`, then those of `written`.
+
+        given: values, scales, and weights of the other side if these are taken. Else zeros are
+        written to `CLASH`.
         """
-        takes = given[2] is not None
-        functions = self._functions(GIVES=gives, TAKES=takes, CLEARS=clears)
-        written: list[TensorSpec | None] = [self.sums if takes else None]
-        written += [*(self.given if gives else (None, None)), CLASH if clears else None]
+        takes = len(given) > 2
+        functions = self._functions(TAKES=takes, CLEARS=not takes)
+        parameters = [*given, *self.written(takes)]
 
         def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-            left = iter(pointers)
-            taken = [next(left) if spec else 0 for spec in (*given, *written)]
-            words = (_WARPS * 512 if gives else 1,)
+            values, scales, *rest = pointers
+            if takes:
+                weights, sums, parts, signs = rest
+                taken = (weights, sums, 0, parts, signs, 0)
+            else:
+                squares, parts, signs, clash = rest
+                taken = (0, 0, squares, parts, signs, clash)
+            words = (_WARPS * 512,)
             shared = builder.alloc_buffer(words, "float64", scope="shared", align=16).data
-            call(functions.function("weigh_side"), *taken, shared, block, thread)
+            call(functions.function("weigh_side"), values, scales, *taken, shared, block, thread)
 
-        there = [spec for spec in (*given, *written) if spec]
         blocks = self.parts * self.chunks
-        return thread_kernel(there, blocks, 32 * _WARPS, target, body, together=2)
-
-    def written(self, takes: bool, gives: bool, clears: bool) -> list[TensorSpec]:
-        """What a pass writes."""
-        found = [self.sums] if takes else []
-        found += self.given if gives else ()
-        return [*found, CLASH] if clears else found
+        return thread_kernel(parameters, blocks, 32 * _WARPS, target, body, together=2)
 
     def adding(self, others: TensorSpec | None, target: Target) -> PrimFunc:
         """The kernel that adds parts.
