@@ -44,6 +44,7 @@ def produce_with_lists(plan, smem, ring, x_map, weight, arrays, block, rank, war
                 fetch = T.meta_var(plan.compensation.functions[2])
                 T.cuda.func_call(fetch.name, *of_lists, m, n, source_code=fetch.source)
         head.skip(plan.block_stages)
+        T.cuda.warp_sync()
         T.ptx.bar.sync(T.uint32(_BARRIER), T.uint32(128))
         gather = T.meta_var(plan.compensation.functions[0])
         gathered: T.int32 = T.cuda.func_call(
