@@ -26,7 +26,7 @@ def _node(graph: Graph, node: Node) -> str:
     arguments = ", ".join(node.inputs)
     target = ", ".join(_tensor(graph, name) for name in node.outputs)
     if isinstance(node, Layer):
-        return f"{target} = {type(node.workload).__name__} [{node.workload}] ({arguments})"
+        return f"{target} = {node.workload.operator} [{node.workload}] ({arguments})"
     if isinstance(node, Operation):
         attributes = " ".join(f"{k}={_value(v)}" for k, v in node.attributes.items())
         return f"{target} = {node.op}({arguments}) {attributes}".rstrip()

@@ -15,17 +15,17 @@ from autoq.pruning.onnx_constants import OnnxConstants
 from autoq.pruning.onnx_weights import OnnxWeight
 
 _UNIT = 16
-"""Channels of which those of a model are whole units, as kernels copy them, and so remain."""
+"""Bytes that kernels copy at once: channels that are a multiple of it remain one."""
 
 
 class DeadChannels:
     """The constant channels of a model whose products lose columns.
 
     Only channels are left out that nothing but other pruned products reads, through element-wise
-    nodes and pools, and whose rows are pruned in all of these. Some stay, pruned, so that channels
-    that are whole units remain such. A channel whose constant is not 0
-    needs a bias to go to: a Conv's or Gemm's, that of its border where the input is padded, or one
-    that is added; of quantised products one of integers, without padding.
+    nodes and pools, and whose rows are pruned in all of these. Where channels are a multiple of 16,
+    some constant ones stay so that they remain one. A channel whose constant is not 0 needs a bias
+    to go to: a Conv's or Gemm's, that of its border where the input is padded, or one that is
+    added; of quantised products one of integers, without padding.
     """
 
     def __init__(self, model: onnx.ModelProto, weights: Sequence[OnnxWeight]) -> None:
@@ -144,7 +144,7 @@ class DeadChannels:
 
 
 def _kept_back(gone: np.ndarray) -> int:
-    """How many constant channels stay so that the others are whole units with them, or are some."""
+    """How many constant channels stay: up to the next multiple of 16, or so that there is one."""
     left = len(gone) - int(gone.sum())
     if len(gone) % _UNIT == 0:
         return -(-max(left, 1) // _UNIT) * _UNIT - left

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.attention.config import AttentionConfig
 from autoq.templates.cuda.attention.plan import AttentionPlan
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, register_limit
+from autoq.templates.cuda.device.launch.occupancy import (
+    blocks_that_fit,
+    register_limit,
+    wave_features,
+)
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
@@ -149,12 +153,9 @@ def features(
     """Features of a configuration for a cost model."""
     plan = AttentionPlan(workload, config, target)
     together = resident(plan)
-    waves = plan.blocks / (target.units * together)
     work = tile_work(plan)
     return {
-        "blocks": float(plan.blocks),
-        "waves": waves,
-        "tail": waves / math.ceil(waves),
+        **wave_features(plan.blocks, together, target),
         "warps": float(config.warps * together),
         "tile": float(config.rows * config.tile_keys),
         "smem_bytes": float(plan.smem_bytes),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from autoq.templates.cuda.batched.config import BatchedWgmmaConfig
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit
+from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
@@ -69,12 +67,9 @@ def features(
     """Features of a configuration for a cost model."""
     plan = BatchedWgmmaPlan(workload, config, target)
     together = resident(plan)
-    waves = plan.blocks / (target.units * together)
     tiles = plan.tiles_m * config.block_m * plan.tiles_n * config.block_n
     return {
-        "blocks": float(plan.blocks),
-        "waves": waves,
-        "tail": waves / math.ceil(waves),
+        **wave_features(plan.blocks, together, target),
         "warpgroups": float(config.warpgroups * together),
         "tile": float(config.block_m * config.block_n),
         "smem_bytes": float(plan.smem_bytes),

@@ -201,7 +201,7 @@ def _stage(
         shared = builder.alloc_buffer((2 * threads // 32,), "float32", scope="shared")
         call(function, shared.data, *pointers, block, thread)
 
-    together = _TOGETHER if cooperative else 0
+    together = _TOGETHER if cooperative else None
     kernel = thread_kernel([*reads, *writes], blocks, threads, target, body, together=together)
     if cooperative:
         kernel = cooperating(kernel)

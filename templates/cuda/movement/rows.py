@@ -150,7 +150,7 @@ def row_kernel(
 
     start = Start.AT_ONCE if early else Start.WAITS_AND_LETS_GO
     blocks, threads = plan.blocks(arrays), plan.threads
-    together = blocks_for(blocks, target.units) if further.meets else 0
+    together = blocks_for(blocks, target.units) if further.meets else None
     kernel = thread_kernel(
         parameters, blocks, threads, target, body, start=start, together=together
     )

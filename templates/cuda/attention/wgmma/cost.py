@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
-from autoq.templates.cuda.device.launch.occupancy import smem_margin
+from autoq.templates.cuda.device.launch.occupancy import smem_margin, wave_features
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
@@ -101,12 +99,9 @@ def features(
     """Features of a configuration for a cost model."""
     plan = WgmmaAttentionPlan(workload, config, target)
     together = resident(plan)
-    waves = plan.blocks / (target.units * together)
     products, powers, others = tile_clocks(plan)
     return {
-        "blocks": float(plan.blocks),
-        "waves": waves,
-        "tail": waves / math.ceil(waves),
+        **wave_features(plan.blocks, together, target),
         "warpgroups": float(config.consumers * together),
         "tile": float(config.rows * config.tile_keys),
         "smem_bytes": float(plan.smem_bytes),

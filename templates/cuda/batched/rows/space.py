@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 
 from autoq.search.space import Space
 from autoq.templates.cuda.batched.rows.config import WARPGROUP_ROWS, BatchedRowsConfig
 from autoq.templates.cuda.batched.rows.plan import BatchedRowsPlan
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, resource_rules
+from autoq.templates.cuda.device.launch.occupancy import (
+    blocks_that_fit,
+    resource_rules,
+    wave_features,
+)
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
@@ -103,11 +106,8 @@ def features(
     """Features of a configuration for a cost model."""
     plan = BatchedRowsPlan(workload, config, target)
     together = resident(plan)
-    waves = plan.blocks / (target.units * together)
     return {
-        "blocks": float(plan.blocks),
-        "waves": waves,
-        "tail": waves / math.ceil(waves),
+        **wave_features(plan.blocks, together, target),
         "warpgroups": float(config.row_groups * together),
         "smem_bytes": float(plan.smem_bytes),
         "registers": float(registers(plan, target)),

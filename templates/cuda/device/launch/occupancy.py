@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -58,3 +59,12 @@ def resource_rules(
         return shared_memory_fits(tiling_of(config).smem_bytes, config.blocks_per_sm, target)
 
     return [registers_suffice, shared_memory_suffices]
+
+
+def wave_features(blocks: int, together: int, target: Target) -> dict[str, float]:
+    """Features of a grid: its blocks, and the waves that `together` a multiprocessor make of them.
+
+    tail: how full waves are on average, as the last one is rarely whole.
+    """
+    waves = blocks / (target.units * together)
+    return {"blocks": float(blocks), "waves": waves, "tail": waves / math.ceil(waves)}

@@ -117,14 +117,14 @@ def thread_kernel(
     body: Body,
     cluster: int = 1,
     start: Start = Start.WAITS_AND_LETS_GO,
-    together: int = 0,
+    together: int | None = None,
 ) -> PrimFunc:
     """A PrimFunc that launches `blocks` blocks of `threads` threads, each running `body`.
 
     Every `cluster` neighbouring blocks reach each other's shared memory. together: blocks
-    that the registers of a multiprocessor have room for at least; 0 says nothing. Without it ptxas
-    does not know how many registers a thread is launched with, and ignores setmaxnreg. Of mapped
-    parameters the body gets the map's address.
+    that the registers of a multiprocessor have room for at least. A body that sets its warps'
+    registers (setmaxnreg) needs it: ptxas ignores that where it does not know how many registers a
+    thread is launched with. Of mapped parameters the body gets the map's address.
     """
     overlaps = can_overlap(target)
     with IRBuilder() as construction, builder.prim_func():
@@ -141,7 +141,7 @@ def thread_kernel(
         ]
         builder.device_entry()
         with ExitStack() as attributes:
-            if together:
+            if together is not None:
                 bound = {"tirx.launch_bounds_min_blocks_per_sm": together}
                 attributes.enter_context(builder.attr(bound))
             if cluster > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from autoq.templates.cuda.device.launch.occupancy import wave_features
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.mma_sync.config import Conform, MixedSyncConfig
 from autoq.templates.cuda.mixed.mma_sync.resources import resident
@@ -86,12 +87,9 @@ def features(workload: FloatGemm, config: MixedSyncConfig, target: Target) -> di
     tiling = MixedSyncTiling(workload, config)
     together = resident(tiling, target)
     blocks = tiling.tiles * config.split_k
-    waves = blocks / (target.units * together)
     products, l2, smem, widening = _parts(tiling, target)
     return {
-        "blocks": float(blocks),
-        "waves": waves,
-        "tail": waves / math.ceil(waves),
+        **wave_features(blocks, together, target),
         "warps": float(config.threads // 32 * together),
         "tile": float(config.block_m * config.block_n),
         "warp_tile": float(config.accumulators),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit
+from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
@@ -129,11 +129,8 @@ def features(
     """Features of a configuration for a cost model."""
     plan = BatchedSyncPlan(workload, config, target)
     together = resident(plan)
-    waves = plan.blocks / (target.units * together)
     return {
-        "blocks": float(plan.blocks),
-        "waves": waves,
-        "tail": waves / math.ceil(waves),
+        **wave_features(plan.blocks, together, target),
         "warps": float(config.threads // 32 * together),
         "tile": float(config.block_m * config.block_n),
         "warp_tile": float(config.accumulators),
