@@ -12,7 +12,7 @@ _VALUES = {
 # The error function is that of Abramowitz and Stegun, 7.1.26, off by at most 1.5e-7: CUDA's own
 # takes registers that accumulators need. With the tail Q(x) = (1 - erf(x / sqrt(2))) / 2 of the
 # normal distribution, GELU is max(v, 0) - |v| Q(|v|), and factors of 1/2 and of sqrt(2) are in the
-# numbers. From 16 on Q is 0, and so it is for infinities; NaN stays. exp2_approx and reciprocal_approx flush
+# numbers. From 16 on Q is 0, and so it is for infinities; NaN stays. Both approximations flush
 # subnormal numbers, which makes them one instruction each where those that scale them are four.
 # (1 + tanh(x)) / 2 is the logistic function of 2 x.
 _SOURCE = r"""
