@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from with_nvcc import needs_nvcc
 from workloads.contract import BLOCKED, FOUR_BIT, OF_ALL, WORKLOADS
 
-from autoq.kernel.lowering import Lowered, cuda_source, lower
-from autoq.kernel.nvcc import needed_headers, run_nvcc
+from autoq.kernel.lowering import Lowered, lower
 from autoq.measure.arrays import random_case
 from autoq.templates.base import Template
 from autoq.templates.operators.conv2d import Conv2d
@@ -204,17 +202,3 @@ def test_building_is_pure(template: Template) -> None:
     for stage, again in zip(one.stages, other.stages, strict=True):
         assert (stage.reads, stage.writes) == (again.reads, again.writes)
         tvm.ir.assert_structural_equal(stage.function, again.function)
-
-
-LAST = {name: group for (name, _, kind), group in GROUPS.items() if kind == "cuda"}
-
-
-@needs_nvcc
-@pytest.mark.parametrize(("template", "workload", "targets"), LAST.values(), ids=name_of)
-def test_kernels_compile_with_the_headers_they_need(template, workload, targets) -> None:
-    """Others would compile too, but for longer."""
-    target = distinct(template, workload, targets)[-1]
-    for found in lowered(template, workload, target):
-        source = cuda_source(found, target)
-        code, report, _ = run_nvcc(source, target.arch, needed_headers(source, target.arch))
-        assert code == 0, report
