@@ -69,10 +69,9 @@ def compile_spaces(
             for workload, matching in _tunable(workloads, templates, host):
                 if signals.requested:
                     break
-                plan = _unknown(
-                    _planned(workload, matching, host, options),
-                    known.get(workload, frozenset()), templates,
-                )  # fmt: skip
+                plan = _still_wanted(
+                    workload, matching, host, options, known.get(workload, frozenset()), templates
+                )
                 place = BundleFolder.create(
                     folder / file_name(workload), workload, host.target.arch
                 )
@@ -256,14 +255,24 @@ def _planned(
     return source if options.exhaustive else islice(source, options.samples)
 
 
-def _unknown(
-    plan: Iterable[Planned], known: Known, templates: Mapping[str, Template]
+def _still_wanted(
+    workload: Workload,
+    matching: list[Template],
+    host: Host,
+    options: RecordOptions,
+    known: Known,
+    templates: Mapping[str, Template],
 ) -> Iterator[Planned]:
-    """What of a plan no earlier recording holds."""
-    for one in plan:
-        name, config = one.candidate.template, plain_config(one.candidate.config)
-        if known_as(name, templates[name].version, config) not in known:
-            yield one
+    """What of a plan no earlier recording holds, as much as makes up the wanted samples."""
+    source = planned(workload, matching, host.target, options.seed, options.exhaustive)
+    current = {one for one in known if _current(templates, *one[:2])}
+    left = (one for one in source if _known_name(one, templates) not in current)
+    return left if options.exhaustive else islice(left, max(0, options.samples - len(current)))
+
+
+def _known_name(one: Planned, templates: Mapping[str, Template]) -> tuple[str, int, str]:
+    name = one.candidate.template
+    return known_as(name, templates[name].version, plain_config(one.candidate.config))
 
 
 def _tunable(

@@ -15,9 +15,10 @@ from autoq.devices import cpu_name
 from autoq.errors import AutoqError, DriverError
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
-from autoq.measure.check import complaints
+from autoq.measure.check import Expected
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
+from autoq.measure.packed_constants import PackedConstants
 from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
@@ -91,13 +92,13 @@ class _Case:
     """Activations and the expected outputs are as they are stored, two 4-bit values a byte."""
 
     activations: Arrays
-    constants: dict[str, Any]
-    expected: Arrays
+    constants: PackedConstants
+    expected: Expected
     bench: Bench
 
     @property
     def bytes(self) -> int:
-        return sum(array.nbytes for array in (*self.activations, *self.expected))
+        return sum(array.nbytes for array in (*self.activations, *self.expected.outputs))
 
 
 def serve(settings: WorkerSettings) -> Callable[[Any], Any]:
@@ -146,7 +147,12 @@ class Worker:
             if self._gpu is None
             else CudaBench(self._gpu, activations, expected)
         )
-        self._cases[workload] = _Case(activations, constants, expected, bench)
+        self._cases[workload] = _Case(
+            activations,
+            PackedConstants(workload, constants),
+            Expected(expected, workload, settings.target, settings.threads),
+            bench,
+        )
         while len(self._cases) > 1 and self._held_bytes() > _CACHE_BYTES:
             self._cases.popitem(last=False)
 
@@ -189,25 +195,13 @@ class Worker:
     ) -> LoadedCandidate | Measurement:
         """A candidate whose every output element is right, or what is wrong with it."""
         template = self._templates[job.template]
-        constants = template.constants(job.workload, job.config, case.constants)
-        loaded = case.bench.load(kernel, constants)
+        loaded = case.bench.load(kernel, case.constants.of(template, job.config))
         launches = 2 if timing.overlapped else 1
-        wrong = self._check(case, job.workload, loaded, launches)
+        wrong = _check(case, loaded, launches)
         if wrong and case.bench.restore_inputs():
             # An earlier candidate had written over the inputs: judge this one by good ones.
-            wrong = self._check(case, job.workload, loaded, launches)
+            wrong = _check(case, loaded, launches)
         return Measurement(failure="correctness", message=wrong) if wrong else loaded
-
-    def _check(
-        self, case: _Case, workload: Workload, loaded: LoadedCandidate, launches: int
-    ) -> str | None:
-        for poison in POISON:
-            outputs = loaded.run_over(poison, launches)
-            wrong = complaints(outputs, case.expected, workload, self._settings.target)
-            wrong = wrong or loaded.left_dirty()
-            if wrong:
-                return wrong
-        return None
 
     def _lost(self) -> bool:
         """Whether the CUDA context carries a sticky error."""
@@ -218,6 +212,14 @@ class Worker:
         except DriverError:
             return True
         return False
+
+
+def _check(case: _Case, loaded: LoadedCandidate, launches: int) -> str | None:
+    for poison in POISON:
+        wrong = case.expected.complaint(loaded.run_over(poison, launches)) or loaded.left_dirty()
+        if wrong:
+            return wrong
+    return None
 
 
 def _timed(seconds: Sequence[float]) -> Measurement:
