@@ -93,7 +93,7 @@ class PrunedProduct:
         if self.value.bytes == 4:
             return constants
         if not self.floating:
-            sums = self.weight(constants).astype(np.int64).sum(axis=1)
+            sums = self.weight(constants).sum(axis=1, dtype=np.int64)
             zero_point = int(constants.get("x_zero_point", 0))
             bias = np.asarray(constants["bias"]) - zero_point * sums
             return {**constants, "bias": bias.astype(np.int32)}
