@@ -40,8 +40,6 @@ def shared_image(rows: np.ndarray) -> np.ndarray:
     lying = np.ascontiguousarray(rows).view(np.uint8)
     row_bytes = lying.shape[1]
     chunks = swizzle_period(row_bytes) // _CHUNK_BYTES
-    places = [
-        swizzled_address(i * _CHUNK_BYTES, row_bytes) // _CHUNK_BYTES for i in range(chunks)
-    ]
+    places = [swizzled_address(i * _CHUNK_BYTES, row_bytes) // _CHUNK_BYTES for i in range(chunks)]
     lying = np.take(lying.reshape(-1, chunks, _CHUNK_BYTES), places, axis=1)
     return lying.reshape(-1).view(rows.dtype)
