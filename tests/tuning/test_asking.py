@@ -17,7 +17,7 @@ from autoq.templates.target import Target
 from autoq.tuning.asking import LocalAsker, ParallelAsker, Question, SearchSettings
 
 TARGET = Target("cpu", "generic")
-AMPERE = resolve("cuda:sm_80").target
+HOPPER = resolve("cuda:sm_90a").target
 SETTINGS = SearchSettings("test_scheduler:TEMPLATES", TARGET, "diverse")
 WORKLOADS = [Gemm(64, 64, 64), Gemm(128, 64, 64), Gemm(256, 64, 64)]
 
@@ -56,11 +56,11 @@ def test_parallel_answers_equal_local_ones_and_never_repeat(parallel):
 
 
 def test_the_defaults_of_other_templates_come_before_a_strategys_candidates():
-    asker = LocalAsker(SearchSettings(REGISTRY, AMPERE, "random"))
-    templates = [t for t in load_registry(REGISTRY).values() if t.matches(WORKLOADS[0], AMPERE)]
+    asker = LocalAsker(SearchSettings(REGISTRY, HOPPER, "random"))
+    templates = [t for t in load_registry(REGISTRY).values() if t.matches(WORKLOADS[0], HOPPER)]
     templates = [template for template in templates if template.tunable]
     names = tuple(template.name for template in templates)
-    first, *others = (Candidate(t.name, t.default(WORKLOADS[0], AMPERE)) for t in templates)
+    first, *others = (Candidate(t.name, t.default(WORKLOADS[0], HOPPER)) for t in templates)
     assert others
     heard = []
     for n in (1, len(others), 8):
