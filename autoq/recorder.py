@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
@@ -33,6 +34,7 @@ from autoq.records.record import Device, identity
 from autoq.records.recorded_space import RecordedWorkload
 from autoq.scratch import scratch_folder, sweep
 from autoq.search.knobs import plain_config
+from autoq.search.space import Space
 from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.workload import Workload
@@ -130,12 +132,15 @@ def measure_spaces(
                 f"{folder.folder}: kernels for {folder.arch}; the device is {host.target.arch}"
             )
         plan = plans.setdefault(folder.workload, [])
+        spaces: dict[str, Space[Any]] = {}
         for one in folder.compiled[: None if options.exhaustive else options.samples]:
             template = templates.get(one.template)
             if template is None or template.version != one.version:
                 old += 1
                 continue
-            config = template.space(folder.workload, host.target).from_dict(one.config)
+            if template.name not in spaces:
+                spaces[template.name] = template.space(folder.workload, host.target)
+            config = spaces[template.name].from_dict(one.config)
             plan.append(Planned(Candidate(one.template, config), one.drawn))
             places[Job(folder.workload, one.template, config)] = folder, one
     if old:
