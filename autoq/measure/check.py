@@ -39,6 +39,12 @@ class Expected:
         self._bounds = [_bounds(array, tolerance) for array in outputs]
         self._threads = ThreadPoolExecutor(threads) if threads > 1 else None
 
+    @property
+    def bytes(self) -> int:
+        """Of host memory, bounds included."""
+        bounds = (array for one in self._bounds for array in one.arrays)
+        return sum(array.nbytes for array in (*self.outputs, *bounds))
+
     def complaint(self, outputs: Sequence[np.ndarray]) -> str | None:
         """What is wrong with the first output that has a wrong element, in one line, by its name
         where there are several; None when every element is right.
@@ -91,6 +97,10 @@ class _Steps:
             self._low = np.maximum(wide - steps, int(limits.min)).astype(flat.dtype)
             self._high = np.minimum(wide + steps, int(limits.max)).astype(flat.dtype)
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return () if self._low is self._high else (self._low, self._high)
+
     def right(self, y: np.ndarray, part: slice) -> np.ndarray:
         if self._low is self._high:
             return y == self._low[part]
@@ -111,6 +121,10 @@ class _Shares:
             sizes = np.maximum(sizes, np.sqrt(np.mean(rows**2, axis=-1, keepdims=True)))
         self._expected = wide.reshape(-1)
         self._bound = np.asarray(tolerance.relative * sizes + spacing).reshape(-1)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self._expected, self._bound
 
     def right(self, y: np.ndarray, part: slice) -> np.ndarray:
         y, expected = y.astype(np.float32), self._expected[part]

@@ -14,7 +14,7 @@ from autoq.templates.base import Template
 from autoq.templates.workload import Constants, Workload
 
 # Arrays that are kept, over all templates of the workload.
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 1 << 29
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -26,6 +26,9 @@ class PackedConstants:
     kernel takes to be timed, and most knobs have no part in it. Which ones have is seen by packing
     for a configuration that notes what is read of it: what came of it then holds for every
     configuration with the same values of these. Nobody may write into the arrays.
+
+    Attributes:
+        bytes: of all arrays that are kept.
     """
 
     def __init__(self, workload: Workload, constants: Constants) -> None:
@@ -33,7 +36,7 @@ class PackedConstants:
         self._constants = constants
         self._reads: dict[str, set[tuple[str, ...]]] = defaultdict(set)
         self._kept: OrderedDict[tuple[Any, ...], Arrays] = OrderedDict()
-        self._bytes = 0
+        self.bytes = 0
 
     def of(self, template: Template, config: Any) -> Arrays:
         """The constants of a configuration; raises what `Template.constants` raises."""
@@ -59,9 +62,9 @@ class PackedConstants:
 
     def _keep(self, key: tuple[Any, ...], arrays: Arrays) -> None:
         self._kept[key] = arrays
-        self._bytes += _size(arrays)
-        while self._bytes > _MOST_BYTES and len(self._kept) > 1:
-            self._bytes -= _size(self._kept.popitem(last=False)[1])
+        self.bytes += _size(arrays)
+        while self.bytes > _MOST_BYTES and len(self._kept) > 1:
+            self.bytes -= _size(self._kept.popitem(last=False)[1])
 
 
 def _key(template: Template, config: Any, names: Sequence[str]) -> tuple[Any, ...]:

@@ -27,7 +27,8 @@ from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
 from autoq.templates.workload import Arrays, Workload
 
-# Bytes of inputs and references that a worker keeps on the host, and again on the device.
+# Bytes of inputs, references and packed constants that a worker keeps on the host; the inputs and
+# outputs lie on the device as well.
 _CACHE_BYTES = 4 << 30
 
 
@@ -98,7 +99,8 @@ class _Case:
 
     @property
     def bytes(self) -> int:
-        return sum(array.nbytes for array in (*self.activations, *self.expected.outputs))
+        inputs = sum(array.nbytes for array in self.activations)
+        return inputs + self.expected.bytes + self.constants.bytes
 
 
 def serve(settings: WorkerSettings) -> Callable[[Any], Any]:
