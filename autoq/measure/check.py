@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from ml_dtypes import finfo, iinfo
@@ -27,17 +26,21 @@ class Expected:
         outputs: the right ones, in the order of the workload's.
         workload: what they are of.
         target: what candidates run on.
-        threads: how many judge a large output together.
+        spread: `map`, or that of an executor whose threads judge a large output together.
     """
 
     def __init__(
-        self, outputs: Sequence[np.ndarray], workload: Workload, target: Target, threads: int = 1
+        self,
+        outputs: Sequence[np.ndarray],
+        workload: Workload,
+        target: Target,
+        spread: Callable[[Callable[[slice], bool], Iterator[slice]], Iterable[bool]] = map,
     ) -> None:
         tolerance = workload.tolerance(target)
         self.outputs = outputs
         self._names = [spec.name for spec in workload.outputs] if len(outputs) > 1 else [""]
         self._bounds = [_bounds(array, tolerance) for array in outputs]
-        self._threads = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._spread = spread
 
     @property
     def bytes(self) -> int:
@@ -64,9 +67,7 @@ class Expected:
         def right(part: slice) -> bool:
             return bool(bounds.right(flat[part], part).all())
 
-        if self._threads is None or flat.size <= _PART:
-            return all(map(right, _parts(flat.size)))
-        return all(self._threads.map(right, _parts(flat.size)))
+        return all((map if flat.size <= _PART else self._spread)(right, _parts(flat.size)))
 
 
 def complaint(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ class Worker:
         self._settings = settings
         self._templates = load_registry(settings.registry)
         self._gpu = cuda_driver.Device(settings.ordinal) if settings.target.kind == "cuda" else None
+        self._judges = ThreadPoolExecutor(settings.threads)
         self._cases: OrderedDict[Workload, _Case] = OrderedDict()
 
     def handle(self, request: Describe | Prepare | Run | Compare) -> Any:
@@ -152,7 +154,7 @@ class Worker:
         self._cases[workload] = _Case(
             activations,
             PackedConstants(workload, constants),
-            Expected(expected, workload, settings.target, settings.threads),
+            Expected(expected, workload, settings.target, self._judges.map),
             bench,
         )
         while len(self._cases) > 1 and self._held_bytes() > _CACHE_BYTES:
