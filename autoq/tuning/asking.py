@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoq.errors import EnvironmentFault
-from autoq.knowledge.choice import predicted
+from autoq.knowledge.choice import default_of, predicted
 from autoq.knowledge.model import KnowledgeModel
 from autoq.knowledge.prior import prior_of
 from autoq.measure.job import load_registry
@@ -93,10 +93,11 @@ class Strategies:
 
     def _opening(self, question: Question) -> list[Candidate]:
         settings, workload = self._settings, question.workload
+        target = settings.target
         templates = [self._registry[name] for name in question.templates]
-        found = [Candidate(t.name, t.default(workload, settings.target)) for t in templates[1:]]
+        found = [Candidate(t.name, default_of(t, workload, target)) for t in templates[1:]]
         if settings.knowledge is not None:
-            best = predicted(settings.knowledge, workload, templates, settings.target)
+            best = predicted(settings.knowledge, workload, templates, target)
             found += [Candidate(one.template.name, one.config) for one in best[: question.opening]]
         return found
 
