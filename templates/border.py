@@ -84,7 +84,7 @@ def border_bias(
     """
     rows, columns = border_classes(workload)
     top, left, _, _ = workload.padding
-    sums = weight.astype(np.int64).sum(axis=3)
+    sums = weight.sum(axis=3, dtype=np.int64)
     in_rows = _taps_inside(rows, workload.h, workload.r, workload.stride[0], top,
                            workload.dilation[0])  # fmt: skip
     in_columns = _taps_inside(columns, workload.w, workload.s, workload.stride[1], left,
