@@ -16,8 +16,6 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Layer, Node
 from autoq.templates.base import Template
-from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.shared import shared_float_gemm, shared_gemm
 from autoq.templates.operators.shared.shared_products import MOST_PRODUCTS, SharedProducts
 from autoq.templates.registry import matching
@@ -62,9 +60,10 @@ def _shareable(workload: Workload, target: Target) -> Workload:
     target's multiprocessors.
     """
     dense = workload.dense
-    if dense == workload or not isinstance(dense, Gemm | FloatGemm):
+    pair = sharing([dense, dense])
+    if dense == workload or pair is None:
         return workload
-    tiles = math.ceil(dense.m / _TILE) * math.ceil(dense.n / _TILE)
+    tiles = math.ceil(pair.m / _TILE) * math.ceil(pair.n / _TILE)
     return dense if tiles < _TILES * target.units else workload
 
 
