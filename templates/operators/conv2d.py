@@ -41,8 +41,8 @@ class Conv2d(Product, operator="conv2d"):
 
     Raises InputError for extents below 1, other dtypes, a filter larger than the padded image,
     groups that do not divide c and k, layouts that the arrays cannot have, a sparsity of several
-    groups, and a `border_bias` of these, without `zero_point_border` or behind sums of several
-    scales.
+    groups, and a `border_bias` of these or of floats, without `zero_point_border` or behind sums of
+    several scales.
     """
 
     n: int
@@ -77,8 +77,9 @@ class Conv2d(Product, operator="conv2d"):
         if self.sparsity is not None and self.groups > 1:
             raise InputError(f"{self}: the sparsity is that of the weight of one group")
         several = self.groups > 1 or self.epilogue.scale_group or self.epilogue.dynamic
-        if self.border_bias and (several or not self.zero_point_border):
-            raise InputError(f"{self}: a bias of borders is that of one group, and of one scale")
+        plain = self.in_dtype == "float32" or not self.zero_point_border
+        if self.border_bias and (several or plain):
+            raise InputError(f"{self}: a bias of borders is of one group of integers and one scale")
         if not {self.in_layout, self.out_layout} <= set(LAYOUTS):
             raise InputError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
         if self.in_layout == NHWCNC and not self.may_read_blocks:

@@ -48,8 +48,6 @@ def _follows(workload: Conv2d | Gemm, target: Target) -> bool:
     Conversions of float16 came with AVX2.
     """
     epilogue = workload.epilogue
-    if isinstance(workload, Conv2d) and workload.border_bias:
-        return False
     if epilogue.of_convolutions:
         return True
     halves = "float16" in (epilogue.out_dtype, epilogue.residual_dtype)

@@ -43,7 +43,7 @@ def match_tail(
     """The longest tail of `anchor`; `integer` says that its operands are quantised.
 
     Float32 anchors take no quantisation. Nodes in `taken` already belong to another kernel.
-    borders: whether kernels take a bias for every kind of border.
+    borders: whether the anchor takes a bias for every kind of border.
     """
     graph = around.graph
     tail = Tail(anchor.output, [anchor])

@@ -45,7 +45,7 @@ def fuse_products(graph: Graph, target: Target, templates: Sequence[Template]) -
                 taken.update(id(member) for member in dynamic[0])
                 groups.append(dynamic)
                 continue
-            tail, operands = _bordered(node, around, operands, taken, target)
+            tail, operands = _bordered(node, around, operands, taken)
             reason = out_of_range(operands, tail)
             fused = None if reason else _integer_operation(graph, node, tail, operands)
             operands = reason or operands
@@ -61,14 +61,10 @@ def fuse_products(graph: Graph, target: Target, templates: Sequence[Template]) -
 
 
 def _bordered(
-    node: Operation, around: Neighbourhood, operands: IntegerOperands, taken: set[int],
-    target: Target,
-) -> tuple[Tail, IntegerOperands]:  # fmt: skip
-    """What follows integers, and these with what the kinds of a border add to them.
-
-    A CPU's kernels have one bias for each channel.
-    """
-    tail = match_tail(node, around, True, taken, borders=target.kind == "cuda")
+    node: Operation, around: Neighbourhood, operands: IntegerOperands, taken: set[int]
+) -> tuple[Tail, IntegerOperands]:
+    """What follows integers, and these with what the kinds of a border add to them."""
+    tail = match_tail(node, around, True, taken, borders=True)
     if tail.border is not None:
         found = with_border(operands, tail.border)
         if not isinstance(found, str) and not out_of_range(found, tail):
