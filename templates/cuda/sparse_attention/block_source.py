@@ -104,11 +104,16 @@ __device__ __forceinline__ void attend(
       asm volatile("" : "+r"(own_lane));
       const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
       const unsigned first = (warp * GROUPS + g) * 8;
-      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
+      const unsigned own = queries + (first + row) * WIDE + (own_lane / 8 ^ turned) * 16;
       // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      for (int c = 0; c < CHUNKS / 2; c += 2) {
+        unsigned chunks[4];
+        load_matrices<false>(chunks, own ^ c * 32);
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) q[c + i / 4][i % 4] = chunks[i / 2];
+      }
       const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
