@@ -53,7 +53,7 @@ class Quantisation:
         return {
             "WIDE": self.wide, "DEPTH": workload.depth, "BRAIN": workload.dtype == "bfloat16",
             "KEYS": workload.keys, "PADDED_KEYS": self.padded_keys, "QUERIES": workload.queries,
-            "GROUP_ROWS": self.group_rows, "ROW_STEP": workload.row_step, "PAIRS": workload.pairs,
+            "GROUP_ROWS": self.group_rows, "ROW_STEP": workload.row_step,
             "MOST": 2 ** (workload.qkv_bits - 1) - 1,
         }  # fmt: skip
 

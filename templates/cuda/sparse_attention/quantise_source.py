@@ -144,15 +144,9 @@ __device__ __forceinline__ void quantise_keys(
 constexpr int OF_KV = (PADDED_KEYS * UNITS + THREADS - 1) / THREADS;
 constexpr int OF_Q = (GROUP_ROWS * CHUNKS + THREADS - 1) / THREADS;
 
-// Blocks go backwards: what was measured last is in the L2 still.
-__device__ __forceinline__ int backwards(int block, int of_pair) {
-  return PAIRS * of_pair - 1 - block;
-}
-
 __device__ __forceinline__ void quantise_keys_alone(
     const void* k, const void* v, const void* maxima, void* kv_bytes, void* kv_steps, int block,
     int thread) {
-  block = backwards(block, OF_KV);
   quantise_keys(k, v, maxima, kv_bytes, kv_steps, block / OF_KV, block % OF_KV, thread);
 }
 // A block of keys with their values, or of queries: bytes, and steps of rows of q, [pairs,
@@ -160,7 +154,6 @@ __device__ __forceinline__ void quantise_keys_alone(
 __device__ __forceinline__ void quantise(
     const void* q, const void* k, const void* v, const void* maxima, void* q_bytes, void* q_steps,
     void* kv_bytes, void* kv_steps, int block, int thread) {
-  block = backwards(block, OF_KV + OF_Q);
   const int pair = block / (OF_KV + OF_Q), number = block % (OF_KV + OF_Q);
   if (number < OF_KV) return quantise_keys(k, v, maxima, kv_bytes, kv_steps, pair, number, thread);
   const int item = (number - OF_KV) * THREADS + thread, row = item / CHUNKS;

@@ -94,17 +94,23 @@ __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int ti
     load_slot(ring, kv, time + AHEAD, thread);
   }
 }
-// A warp is done with the oldest block of keys of a time; the last of them sends for another.
-__device__ __forceinline__ void leave(const Ring& ring, const Source& kv, int time, int lane) {
-  if constexpr (!BULK) return;
-  __syncwarp();
-  if (lane == 0) {
-    unsigned before;
-    asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
-                 : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
-    const int next = time + 1 + AHEAD;
-    if (before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
-      send_for(ring, kv, next);
+// A warp is done with the oldest block of keys of a time: how many did so before it, in lane 0.
+__device__ __forceinline__ unsigned leave(const Ring& ring, int time, int lane) {
+  unsigned before = 0;
+  if constexpr (BULK) {
+    __syncwarp();
+    if (lane == 0)
+      asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
+                   : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
   }
+  return before;
+}
+// The last warp to leave sends for another block of keys, a time later: the count is there by then.
+__device__ __forceinline__ void replace(
+    const Ring& ring, const Source& kv, int time, unsigned before, int lane) {
+  if constexpr (!BULK) return;
+  const int next = time + 1 + AHEAD;
+  if (lane == 0 && before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
+    send_for(ring, kv, next);
 }
 """
