@@ -113,8 +113,8 @@ __device__ __forceinline__ void load_keys(
   load_matrices<false>(keys[2 * pair % HELD + 1], ring + (second ^ pair * 32));
 }
 
-// Queries of a group and the factor of their scores, which lies behind the ring. Rows 8 to 15 of the
-// left factor are those above them again: nothing reads what they give.
+// Queries of a group and the factor of their scores, which lies behind the ring. Rows 8 to 15 of
+// the left factor are those above them again: nothing reads what they give.
 __device__ __forceinline__ void load_queries(
     unsigned (&q)[CHUNKS / 2][4], float& factor, unsigned queries, int place, unsigned lane) {
   // Found anew for each group: a lane's place in the queries would take a register throughout.
