@@ -28,7 +28,7 @@ _BYTES = ("int8", "uint8")
 
 @dataclass(frozen=True)
 class NormalisedGemm(Workload, operator="normalised_gemm"):
-    """`Gemm(m, n, k)` to bytes `u`, of which rows are normalised: a layer normalisation of integers.
+    """`Gemm(m, n, k)` to bytes `u` whose rows are normalised: a layer normalisation of integers.
 
     With `mean` and `variance` those of a row of the integers u, `v = (u - mean) / sqrt(variance +
     epsilon) * in_steps * norm_factor + norm_offset` and `y = clamp(rint(v), low, high) +

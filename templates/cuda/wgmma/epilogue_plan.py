@@ -53,6 +53,8 @@ class EpiloguePlan:
         if self.epilogue.dynamic:
             self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.bounded else 0)
+        # Numbers of a short form and the residual's zero point, which a thread keeps.
+        self.limit_words = WORDS + 1
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:

@@ -15,9 +15,11 @@ from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.weights import MOST_CHANNELS
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import Grid, PipelineConfig, Shared, WgmmaConfig
-from autoq.templates.cuda.wgmma.default import default_config
+from autoq.templates.cuda.wgmma.cost import untuned_seconds
+from autoq.templates.cuda.wgmma.default import reduction
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.norm_memory import norm_bytes
@@ -97,8 +99,24 @@ def space(workload: NormalisedGemm, target: Target) -> Space[WgmmaConfig]:
 
 
 def default(workload: NormalisedGemm, target: Target) -> WgmmaConfig:
-    """The configuration with the least estimated time."""
-    return default_config(_problem(workload, target), space(workload, target))
+    """The one with the least estimated time, of those whose blocks load for themselves."""
+    problem, whole = _problem(workload, target), space(workload, target)
+    row_bytes, per_stage = reduction(problem, whole.knobs)
+    tried = whole.restricted({
+        "m_blocks": (1,), "row_bytes": (row_bytes,), "per_stage": (per_stage,),
+        "team": [team for team in whole.knobs["team"] if team.cooperative and team.k_groups == 1],
+        "blocks_per_unit": (1,), "group": (8,), "channels_outer": (True,),
+        "grid": [grid for grid in whole.knobs["grid"] if grid.shared is Shared.ROWS],
+        "residual_early": whole.knobs["residual_early"][:1], "residual_ahead": (False,),
+        "input_once": (False,), "most_channels": (MOST_CHANNELS,), "weights_once": (False,),
+        "early_loads": (2,), "turns_back": (False,),
+    })  # fmt: skip
+    best = min(
+        tried.enumerate(),
+        key=lambda config: (untuned_seconds(problem, config), -config.stages),
+        default=None,
+    )
+    return best or next(whole.enumerate())
 
 
 def build(workload: NormalisedGemm, config: WgmmaConfig, target: Target) -> PrimFunc:

@@ -117,6 +117,11 @@ class PipelinePlan(EpiloguePlan):
         self.keep_slice = keep_slice(config.slice_words)
 
     @property
+    def norm_words(self) -> int:
+        """Of a normalisation's constants, of all n tiles."""
+        return self.n_tiles * self.norm_at.constant_bytes // 4
+
+    @property
     def slot_transaction(self) -> int:
         """Bytes of a tile's epilogue operands."""
         return self.memory.slot_transaction + (self.norm_at.constant_bytes if self.norm else 0)

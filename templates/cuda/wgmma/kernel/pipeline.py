@@ -16,11 +16,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
 from autoq.templates.cuda.device.memory.parts import PartSums
-from autoq.templates.cuda.device.memory.ring import (
-    Ring,
-    RingCursor,
-    RingPosition,
-)
+from autoq.templates.cuda.device.memory.ring import Ring, RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.wgmma.kernel.copies import (
@@ -50,12 +46,12 @@ from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
+    read_limits,
     start_tile,
     store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays, TileTables
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
-from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.storage import moved_as
 
 
@@ -108,8 +104,7 @@ def build_pipeline(
         residual_nhwc = T.meta_var(optional(residual_ptr, y_shape, epilogue.residual_dtype, y_nhwc))
         words_of_tables = T.meta_var((copies * plan.n_tiles * plan.memory.table_words,))
         tables = T.meta_var(optional(table_ptr, words_of_tables, "int32", biases))
-        words_of_norm = T.meta_var((plan.n_tiles * plan.norm_at.constant_bytes // 4,))
-        norm = T.meta_var(optional(norm_ptr, words_of_norm, "float32", biases))
+        norm = T.meta_var(optional(norm_ptr, (plan.norm_words,), "float32", biases))
         second = T.meta_var(optional(second_ptr, y_shape, plan.out_dtype, y_nhwc))
         third = T.meta_var(optional(third_ptr, y_shape, plan.out_dtype, y_nhwc))
         of_range = T.meta_var(matched_range(plan, (y_scale_ptr, y_zero_point_ptr, ranges_ptr)))
@@ -238,11 +233,8 @@ def build_pipeline(
                 pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
-            limits = T.alloc_local((WORDS + 1,), "float32")
-            if plan.bounded:
-                for i in T.unroll(WORDS):
-                    limits[i] = scalars[plan.limits_at + i]
-                limits[WORDS] = scalars[4]
+            limits = T.alloc_local((plan.limit_words,), "float32")
+            read_limits(plan, limits, scalars)
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()

@@ -1,7 +1,7 @@
 r"""CUDA source of a layer normalisation of bytes by the blocks of a cluster that share rows.
 
-A thread holds its part of two rows in each 64-row block of its tile as words of bytes. Its quad adds
-up the bytes and their squares, exactly, and sends both sums of each row to every block of the
+A thread holds its part of two rows in each 64-row block of its tile as words of bytes. Its quad
+adds up the bytes and their squares, exactly, and sends both sums of each row to every block of the
 cluster, its own among them. What follows is the arithmetic of the formula over whole rows
 (`autoq/graph/lowering/cuda/byte_normalisation.py`), rounding by rounding.
 """

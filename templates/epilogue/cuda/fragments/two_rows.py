@@ -38,6 +38,7 @@ def rows_function(
     """
     epilogue = requantisation.epilogue
     out = "void" if keeps else element(moved_as(epilogue.out_dtype)).c_type
+    sums = "unsigned* acc" if keeps else "const unsigned* acc"
     rows = ", float row0, float row1" if epilogue.row_scale else ""
     if epilogue.dynamic:
         rows = ", float x_scale, float x_zero_point"
@@ -45,7 +46,7 @@ def rows_function(
     if epilogue.factor:
         constants.append(_THIRD)
     lines = [
-        f"__device__ __forceinline__ void requantise_rows_@({'' if keeps else 'const '}unsigned* acc,",
+        f"__device__ __forceinline__ void requantise_rows_@({sums},",
         f"    {operands},",
         f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
         f"    int ok0, int ok1, int left{rows}{table_parameter(epilogue)}) {{",
