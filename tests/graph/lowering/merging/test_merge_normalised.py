@@ -6,9 +6,11 @@ import sys
 
 import numpy as np
 import pytest
+from gpu_kernels import gpu_host
 from onnx_models.makers import model, node
 from qdq.oracle import run_in_memory
 
+from autoq import Session, compile
 from autoq.frontend import from_model
 from autoq.graph import Graph, Layer, evaluate, optimise
 from autoq.templates.operators.normalised_gemm import NormalisedGemm
@@ -97,3 +99,21 @@ def test_what_others_read_and_rows_of_no_cluster_stay(n, also, target):
     expected = run_in_memory(made, feeds)
     for name, value in evaluate(graph, feeds).items():
         assert np.abs(value.astype(int) - expected[name].astype(int)).max() <= 1
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_bytes_of_the_kernels_apart(tmp_path, monkeypatch):
+    gpu_host()
+    for seed in range(4):
+        made, feeds = post_norm(np.random.default_rng(seed), (1, 8, 12, 2)[seed] * WIDTH)
+        found = []
+        for together in (True, False):
+            with monkeypatch.context() as patch:
+                if not together:
+                    optimiser = sys.modules["autoq.graph.optimise"]
+                    patch.setattr(optimiser, "merge_normalised", lambda *_: None)
+                path = tmp_path / f"{seed}{together}.tar"
+                report = compile(from_model(made), target="cuda", output=path)
+            assert len(report.calls) == (3 if together else 4)
+            found += Session(path).run(None, feeds)
+        assert np.array_equal(*found)
