@@ -104,14 +104,23 @@ class EpiloguePlan:
     def meet_rows(self) -> DeviceFunction:
         """Means and roots of a thread's rows, which the blocks of a cluster have."""
         config = self.config
-        shape = config.m_blocks, self.groups, self.channels, config.grid.cluster
+        units = self.units // config.m_blocks if config.parts == 1 else self.units
+        shape = config.m_blocks, units, self.channels, config.grid.cluster, config.parts
         return meet_rows(self.epilogue.out_dtype, self.workload.k, *shape)
 
     @cached_property
     def normalised_rows(self) -> DeviceFunction:
-        """Stores a unit, normalised."""
+        """Stores a unit, normalised, whatever the constants."""
+        return self._normalised(short=False)
+
+    @cached_property
+    def short_norm(self) -> DeviceFunction:
+        """Stores a unit, normalised, where `norm_numbers` proves its values small."""
+        return self._normalised(short=True)
+
+    def _normalised(self, short: bool) -> DeviceFunction:
         norm = self.norm or RowNorm(self.epilogue.out_dtype)
-        return normalised_rows(self.row_epilogue, norm, self.config.block_n)
+        return normalised_rows(self.row_epilogue, norm, self.config.block_n, short)
 
     @cached_property
     def bounded_rows(self) -> DeviceFunction:

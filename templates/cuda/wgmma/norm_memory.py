@@ -14,7 +14,8 @@ from autoq.templates.epilogue.cuda.fragments.norm_rows import NORM_WORDS, ROW_PA
 class NormMemory:
     """A tile's constants, then the sums of rows that come from all blocks, then their barriers.
 
-    A warp has 16 rows of each 64 of its consumer, and a barrier of its own.
+    A warp has 16 rows of each 64 of its consumer, and a barrier of its own; with the warps of other
+    consumers that have other columns of its rows, where these divide a reduction.
     """
 
     begin: int
@@ -27,15 +28,17 @@ class NormMemory:
 
     @property
     def warps(self) -> int:
-        return 4 * self.config.consumers
+        """Of those with rows of their own."""
+        return 4 * self.config.row_team
 
     @property
     def warp_bytes(self) -> int:
         """What comes for the rows of a warp."""
-        return self.config.m_blocks * self.config.grid.cluster * 8 * ROW_PAIR_BYTES
+        sources = self.config.grid.cluster * self.config.parts
+        return self.config.m_blocks * sources * 8 * ROW_PAIR_BYTES
 
     def sums_at(self, warp: Any) -> Any:
-        """Byte offset of what comes for the rows of a warp of all consumers."""
+        """Byte offset of what comes for the rows of a warp."""
         return self.begin + self.constant_bytes + warp * self.warp_bytes
 
     def barrier_at(self, warp: Any) -> Any:

@@ -17,7 +17,13 @@ from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.weights import MOST_CHANNELS
 from autoq.templates.cuda.wgmma import gemm_wgmma
-from autoq.templates.cuda.wgmma.config import Grid, PipelineConfig, Shared, WgmmaConfig
+from autoq.templates.cuda.wgmma.config import (
+    Grid,
+    PipelineConfig,
+    Shared,
+    SplitTeam,
+    WgmmaConfig,
+)
 from autoq.templates.cuda.wgmma.cost import untuned_seconds
 from autoq.templates.cuda.wgmma.default import reduction
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
@@ -26,7 +32,7 @@ from autoq.templates.cuda.wgmma.norm_memory import norm_bytes
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
-from autoq.templates.epilogue.cuda.fragments.norm_rows import NORM_WORDS, RowNorm
+from autoq.templates.epilogue.cuda.fragments.norm_rows import NORM_WORDS, RowNorm, norm_numbers
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table
 from autoq.templates.epilogue.cuda.values.requantisation import boundable
 from autoq.templates.operators.normalised_gemm import NormalisedGemm
@@ -35,6 +41,8 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 _CLUSTERS = (2, 3, 4, 5, 6, 8)
+# Consumers share a tile, or two of them its reduction, whose epilogue then takes each half as long.
+_TEAMS = (*(SplitTeam(n, True) for n in (1, 2, 3)), SplitTeam(2, True, k_groups=2))
 _LONGEST_ROW = 8192
 """Of which the squares of bytes add up to less than 2^31."""
 
@@ -76,8 +84,12 @@ def _rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
     def tiles_stay_whole(config: PipelineConfig) -> bool:
         """a block has one whole tile, in registers until the others have theirs"""
-        whole = config.cooperative and config.parts == 1 and not config.tail_stages
+        whole = config.cooperative and not config.tail_stages
         return whole and not config.stream_k and not config.weights_stay
+
+    def parts_have_one_block(config: PipelineConfig) -> bool:
+        """parts of a reduction are of 64 rows each, whose columns they divide"""
+        return config.parts == 1 or config.m_blocks == 1
 
     def sums_fit(config: PipelineConfig) -> bool:
         """what is normalised with fits the shared memory behind all else"""
@@ -87,14 +99,14 @@ def _rules(problem: Problem) -> list[Callable[[Any], bool]]:
         needed = config.smem_bytes(layout) + norm_bytes(config)
         return needed <= min(each, target.smem_bytes)
 
-    return [clusters_hold_rows, tiles_stay_whole, sums_fit]
+    return [clusters_hold_rows, tiles_stay_whole, parts_have_one_block, sums_fit]
 
 
 def space(workload: NormalisedGemm, target: Target) -> Space[WgmmaConfig]:
     """Legal tiles and pipelines."""
     problem = _problem(workload, target)
-    knobs = {"grid": _grids(workload.n, _WIDTHS), "weights_stay": (False,), "stream_k": (False,),
-             "tail_stages": (0,)}  # fmt: skip
+    knobs = {"team": _TEAMS, "grid": _grids(workload.n, _WIDTHS), "weights_stay": (False,),
+             "stream_k": (False,), "tail_stages": (0,)}  # fmt: skip
     return make_space(problem, WgmmaConfig, knobs, _rules(problem))
 
 
@@ -134,15 +146,16 @@ def pack(
     """What the product has, and a table of factors, offsets and numbers for each n tile."""
     names = {spec.name for spec in workload.product.constants}
     own = {name: array for name, array in constants.items() if name in names}
+    factor, offset, numbers = (
+        np.asarray(constants[f"norm_{name}"], np.float32)
+        for name in ("factor", "offset", "numbers")
+    )
     columns = [
-        epilogue_table(np.asarray(constants[name], np.float32), None, config.block_n,
-                       config.channels).view(np.float32)
-        for name in ("norm_factor", "norm_offset")
-    ]  # fmt: skip
-    numbers = np.zeros(NORM_WORDS, np.float32)
-    given = np.asarray(constants["norm_numbers"], np.float32)
-    numbers[: given.size] = given
-    tables = [*columns, np.tile(numbers, (len(columns[0]), 1))]
+        epilogue_table(one, None, config.block_n, config.channels).view(np.float32)
+        for one in (factor, offset)
+    ]
+    all_rows = norm_numbers(RowNorm(workload.out_dtype), numbers, factor, offset)
+    tables = [*columns, np.tile(all_rows, (len(columns[0]), 1))]
     norm = np.ascontiguousarray(np.concatenate(tables, axis=1))
     return (*gemm_wgmma.pack(workload.product, config, own), norm)
 

@@ -273,7 +273,7 @@ def build_pipeline(
                     if walk.ends_tile:
                         store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
                 elif plan.norm is not None:
-                    moments = T.alloc_local((4 * config.m_blocks,), "float32")
+                    moments = T.alloc_local((4 * config.m_blocks + 1,), "float32")
                     normalise_tile(
                         plan, accumulator, arrays, smem, slot.stage, limits, share, moments
                     )

@@ -16,29 +16,14 @@ def expect_sums(plan, smem):
 
 
 @T.inline
-def normalise_tile(plan, accumulator, arrays, smem, slot, limits, share, moments):
-    """Consumer warpgroup: requantise its tile, meet the cluster's other blocks, and store it.
-
-    moments: two registers for each row of a thread.
-    """
-    store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share)
-    warp = T.meta_var(share.thread.consumer * 4 + share.thread.warp)
-    T.cuda.func_call(
-        plan.meet_rows.name,
-        accumulator.ptr_to([0]),
-        moments.ptr_to([0]),
-        smem.ptr_to([plan.norm_at.sums_at(warp)]),
-        smem.ptr_to([plan.norm_at.barrier_at(warp)]),
-        smem.ptr_to([plan.norm_at.numbers_at]),
-        share.thread.lane,
-        source_code=plan.meet_rows.source,
-    )
+def store_normalised(plan, rows, accumulator, arrays, smem, share, moments):
+    """Consumer warpgroup: the bytes of its part of a tile, normalised in a form of `rows`."""
     for step in T.unroll(share.steps(plan)):
         unit = T.meta_var(share.unit(plan, step))
         channel = T.meta_var(share.channel(plan, unit.group))
         pixels = T.meta_var(share.pixels(plan, unit.block))
         T.cuda.func_call(
-            plan.normalised_rows.name,
+            rows.name,
             accumulator.ptr_to([unit.accumulator]),
             moments.ptr_to([4 * unit.block]),
             smem.ptr_to([plan.norm_at.factor_at(unit.group, share.thread.lane)]),
@@ -46,5 +31,31 @@ def normalise_tile(plan, accumulator, arrays, smem, slot, limits, share, moments
             arrays.y.ptr_to([pixels[0].index * plan.workload.k + channel]),
             arrays.y.ptr_to([pixels[1].index * plan.workload.k + channel]),
             *rows_there(plan, pixels, channel),
-            source_code=plan.normalised_rows.source,
+            source_code=rows.source,
         )
+
+
+@T.inline
+def normalise_tile(plan, accumulator, arrays, smem, slot, limits, share, moments):
+    """Consumer warpgroup: requantise its tile, meet the cluster's other blocks, and store it.
+
+    moments: registers of what `meet_rows` finds.
+    """
+    store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share)
+    row = T.meta_var(share.thread.consumer % plan.config.row_team)
+    warp = T.meta_var(row * 4 + share.thread.warp)
+    T.cuda.func_call(
+        plan.meet_rows.name,
+        accumulator.ptr_to([0]),
+        moments.ptr_to([0]),
+        smem.ptr_to([plan.norm_at.sums_at(warp)]),
+        smem.ptr_to([plan.norm_at.barrier_at(warp)]),
+        smem.ptr_to([plan.norm_at.numbers_at]),
+        share.part,
+        share.thread.lane,
+        source_code=plan.meet_rows.source,
+    )
+    if moments[4 * plan.config.m_blocks] != T.float32(0):
+        store_normalised(plan, plan.short_norm, accumulator, arrays, smem, share, moments)
+    else:
+        store_normalised(plan, plan.normalised_rows, accumulator, arrays, smem, share, moments)
