@@ -32,8 +32,8 @@ class Speedup:
     """How many times as fast as cuBLASLt's dense products a network's layers are together.
 
     alone: pruned as they are, 0 without such kernels; chosen: by autoq's dense kernel where that is
-    faster, as compiled; library: what `LIBRARIES` has of the pattern, 0 where a layer is not among
-    it.
+    faster, as compiled, 0 where one of these was not measured; library: what `LIBRARIES` has of the
+    pattern, 0 where a layer is not among it.
     """
 
     alone: float
@@ -74,6 +74,8 @@ def speedups(rows: Sequence[Mapping[str, Any]], dtype: str, network: Network) ->
         )
         if not any(own.values()):
             own = dict.fromkeys(cases, math.inf)
+        if not all(kernel.values()):
+            kernel = dict.fromkeys(cases, math.inf)
         if not all((*dense.values(), *own.values(), *kernel.values())):
             continue
         totals = [
@@ -82,7 +84,8 @@ def speedups(rows: Sequence[Mapping[str, Any]], dtype: str, network: Network) ->
         ]
         of_library = totals[0] / totals[3] if all(library.values()) else 0.0
         name = f"{'2:4' if pattern.kind == 'vw' else pattern} {sparsity}"
-        found[name] = Speedup(totals[0] / totals[1], totals[0] / totals[2], of_library)
+        chosen = 0.0 if math.inf in kernel.values() else totals[0] / totals[2]
+        found[name] = Speedup(totals[0] / totals[1], chosen, of_library)
     return found
 
 
