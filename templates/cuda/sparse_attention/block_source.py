@@ -94,8 +94,7 @@ __device__ __forceinline__ void attend(
     reinterpret_cast<uint4*>(smem)[own * CHUNKS + (chunk ^ turned)] = bytes;
     if (chunk == 0) factors[own] = fmaxf(step_of(most) * common, 1e-30f);
   }
-  __syncthreads();
-  fill_ring(ring, kv, thread);
+  if constexpr (BULK) __syncthreads();
 
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
@@ -108,35 +107,36 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000), held[HELD][4], q_held[CHUNKS / 2][4];
-  float factor;
-  const int base = warp * GROUPS;
-  load_queries(q_held, factor, queries, base + min((heading << 1) / OF_PLACE, GROUPS - 1u), lane);
+  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
   unsigned before = 0;
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
     replace(ring, kv, time - 1, before, lane);
     const unsigned now = 2 * time;
-    if (KEYS_EARLY && (heading << 1) % OF_PLACE == now) {
-      #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) load_keys(held, keys, words[0], c);
-    }
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
+      // Found anew for each group: a lane's place in the queries would take a register throughout.
+      unsigned own_lane = lane;
+      asm volatile("" : "+r"(own_lane));
+      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
+      const unsigned first = (warp * GROUPS + g) * 8;
+      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
+      // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
+      unsigned q[CHUNKS / 2][4];
+      #pragma unroll
+      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
         const unsigned word = words[0];
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
-        const bool partly = heading >> 31;
-        heading = __ballot_sync(~0u, words[0] & 0x8000);
-        attend_step(groups[g], q_held, held, factor, keys, word, words[0],
-                    (heading << 1) % OF_PLACE == now, partly, kept, at, lane, queries, base + g,
-                    base + min((heading << 1) / OF_PLACE, GROUPS - 1u));
+        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
         at += 32;
+        heading = __ballot_sync(~0u, words[0] & 0x8000);
       } while (heading << 1 == now + g * OF_PLACE);
     }
     before = leave(ring, time, lane);

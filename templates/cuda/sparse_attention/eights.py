@@ -22,7 +22,7 @@ Counts = tuple[int, ...]
 
 
 @functools.cache
-def dealt(counts: Counts) -> tuple[Counts, ...]:
+def eights_of(counts: Counts) -> tuple[Counts, ...]:
     """How many of each residue each of four eights takes, of least passes."""
     most = counts[0]
     return next(
@@ -84,7 +84,7 @@ def by_eights(residue: np.ndarray) -> np.ndarray:
     counts = np.bincount(residue, minlength=ROWS)
     common = np.argsort(-counts, kind="stable")
     own = [np.flatnonzero(residue == each).tolist() for each in common]
-    eights = dealt(tuple(counts[common].tolist()))
+    eights = eights_of(tuple(counts[common].tolist()))
     return np.array(
         [own[i].pop(0) for eight in eights for i, n in enumerate(eight) for _ in range(n)]
     )

@@ -61,8 +61,7 @@ __device__ __forceinline__ void load_slot(
   asm volatile("cp.async.commit_group;" ::);
 }
 
-// Before the first time, and before a barrier of all threads. The first block of keys comes alone,
-// as all others that are sent for with it would delay it.
+// Before the first time, and before a barrier of all threads.
 __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, int thread) {
   if constexpr (!BULK) {
     #pragma unroll 1
@@ -76,14 +75,9 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
       asm volatile("st.shared.u32 [%0], 0;" ::"r"(ring.left + i * 4) : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    send_for(ring, kv, 0);
+    #pragma unroll 1
+    for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
   }
-}
-// Behind that barrier.
-__device__ __forceinline__ void fill_ring(const Ring& ring, const Source& kv, int thread) {
-  if (!BULK || thread > 0) return;
-  #pragma unroll 1
-  for (int i = 1; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
 }
 // Waits for the newest block of keys of a time.
 __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int time, int thread) {
