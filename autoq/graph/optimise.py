@@ -13,6 +13,8 @@ from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merging.attention import merge_attention
 from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
+from autoq.graph.lowering.merging.gathers import merge_gathers
+from autoq.graph.lowering.merging.normalised import merge_normalised
 from autoq.graph.lowering.merging.products import merge_products
 from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
@@ -132,6 +134,7 @@ def _optimised(
     pad_hidden_channels(graph, target)
     lowered = lower(graph)
     merge_rows(lowered, target)
+    merge_gathers(lowered, target)
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
     merge_attention(lowered, target, templates)
@@ -139,6 +142,7 @@ def _optimised(
         attend_sparsely(lowered, target, templates, precision)
     know_zeros(lowered, target, templates)
     merge_factor(lowered, target, templates)
+    merge_normalised(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
     merge_quantised(lowered, target, templates)

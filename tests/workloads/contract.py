@@ -14,6 +14,7 @@ from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
+from autoq.templates.operators.normalised_gemm import NormalisedGemm
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
@@ -30,7 +31,8 @@ from autoq.templates.workload import Workload
 RESIDUAL = Epilogue("uint8", "uint8", True)
 WORKLOADS: list[Workload] = [
     Conv2d(2, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8", epilogue=RESIDUAL),
-    Conv2d(1, 15, 13, 32, 40, 3, 3, (2, 2), (0, 1, 1, 0), zero_point_border=True),
+    Conv2d(1, 15, 13, 32, 40, 3, 3, (2, 2), (0, 1, 1, 0), zero_point_border=True,
+           border_bias=True),
     Conv2d(1, 12, 12, 16, 64, 4, 4, padding=(2, 2, 1, 1), in_dtype="int8"),
     Conv2d(2, 11, 12, 32, 48, 3, 3, (2, 1), (1, 1, 1, 1), epilogue=Epilogue("uint8")),
     Conv2d(2, 9, 9, 128, 256, 1, 1, epilogue=Epilogue("float32")),
@@ -106,4 +108,5 @@ NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 OF_ALL: list[Workload] = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *DYNAMIC, *FLOAT_PRODUCTS,
           *SPARSE, SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES, RELAYOUT,
+          NormalisedGemm(20, 48, 64, "uint8", epilogue=RESIDUAL),
           SharedFloatGemm(3, 20, 40, 64, weight_dtype="int4", group=32)]  # fmt: skip

@@ -37,13 +37,11 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
 
     A result differs from exact arithmetic's, as every sum of a row does, only beside a tie.
     """
-    found = _Parts.of(arrays, primitives)
+    found = Normalised.of(arrays, primitives)
     if found is None:
         return None
-    first, last = found.dequantise, primitives[-1]
-    scale, step = float(np.float32(first["scale"])), float(np.float32(last["scale"]))
-    if not all(1 / _LARGEST_STEP < each < _LARGEST_STEP for each in (scale, step)):
-        return None
+    last = primitives[-1]
+    scale, step = found.steps
     share = float_literal(1 / arrays.row)
     count = len(arrays.operands)
     total, mean, spread, root, rest, offset = range(count, count + 6)
@@ -67,26 +65,31 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """The operands of a normalisation, by their places, and what makes numbers of its bytes."""
+class Normalised:
+    """The operands of a normalisation, by their places, and what makes numbers of its bytes.
+
+    steps: the scales of the bytes that come and of those that are written, float32 numbers.
+    """
 
     x: int
     epsilon: int
     factor: int
     offset: int
-    dequantise: Primitive
+    steps: tuple[float, float]
 
     @classmethod
-    def of(cls, arrays: RowArrays, primitives: Sequence[Primitive]) -> _Parts | None:
+    def of(cls, arrays: RowArrays, primitives: Sequence[Primitive]) -> Normalised | None:
         """Those of `quantise((x - mean) / sqrt(mean((x - mean)^2) + epsilon) * factor + offset)`.
 
         x is dequantised bytes of several rows; factor and offset are constants of columns.
         """
         search = _Search(arrays, primitives)
         try:
-            return search.parts()
+            found = search.parts()
         except _OtherFormula:
             return None
+        ordinary = all(1 / _LARGEST_STEP < each < _LARGEST_STEP for each in found.steps)
+        return found if ordinary else None
 
 
 class _OtherFormula(Exception):
@@ -102,7 +105,7 @@ class _Search:
         self.count = len(arrays.operands)
         self.used: set[int] = set()
 
-    def parts(self) -> _Parts:
+    def parts(self) -> Normalised:
         (scaled,) = self.arguments(self.count + len(self.primitives) - 1, "quantize")
         product, offset = self.with_operand(scaled, "Add", self.is_of_columns)
         quotient, factor = self.with_operand(product, "Mul", self.is_of_columns)
@@ -128,7 +131,9 @@ class _Search:
             alike and bytes_of_rows and whole and self.primitives[-1].dtype in ("int8", "uint8")
         ):
             raise _OtherFormula
-        return _Parts(x, epsilon, factor, offset, first)
+        last = self.primitives[-1]
+        steps = float(np.float32(first["scale"])), float(np.float32(last["scale"]))
+        return Normalised(x, epsilon, factor, offset, steps)
 
     def arguments(self, place: int, op: str) -> tuple[int, ...]:
         """The arguments of what computes `place`, which is to be `op`."""
