@@ -70,7 +70,8 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
         return RowFormula(_SOURCE, values, (0.0,) * count, last.dtype, *output_bounds(last))
     low, high, zero_point = output_bounds(last)
     shift = float_literal(zero_point - floats["zero_point"] - ROUNDS)
-    whole = f"shifted(clamped({{0}}, {float_literal(low)}, {float_literal(high)}), {shift})"
+    within = f"clamped({{0}}, {float_literal(low)}, {float_literal(high)})"
+    whole = f"__fadd_rn(__fadd_rn({within}, {float_literal(ROUNDS)}), {shift})"
     real = RowValue(
         f"__fmul_rn({whole}, {float_literal(floats['scale'])})", (count + len(values) - 1,), True
     )
