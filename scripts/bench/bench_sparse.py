@@ -11,7 +11,8 @@ output is compared before a time counts. Times are medians over replays of a CUD
 `--prepare` compiles and packs everything into `--work` and stops, which needs no GPU; a run finds
 there what is prepared and prepares the rest. Peers (`--peers`) are cuBLASLt's dense products of
 int8 and of float16, and cuSPARSE's of a Blocked-ELL matrix with the same share of zeros, in blocks
-of the vectors' rows and in those of `--blocks`. The JSON is written as cases end.
+of the vectors' rows and in those of `--blocks`. The JSON is written as cases end, beside the
+rows of an output that is there, of which those of what is measured anew go.
 """
 
 from __future__ import annotations
@@ -97,6 +98,33 @@ def heading(host: Host, options: argparse.Namespace, versions: dict[str, str]) -
     }  # fmt: skip
 
 
+def kept_rows(path: Path, head: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a file that is there, each with its day and commit.
+
+    Raises SystemExit for a file of another device.
+    """
+    if not path.exists():
+        return []
+    held = json.loads(path.read_text())
+    if held["device"] != head["device"]:
+        raise SystemExit(f"{path} is of {held['device']}, this device is {head['device']}")
+    of_file = {name: held[name] for name in ("date", "commit")}
+    return [{**of_file, **row} for row in held["rows"]]
+
+
+def joined(kept: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All rows by case; of two of the same kernel or peer of a case the new one."""
+
+    def of(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["case"], row.get("peer"), row.get("template"), str(row.get("config"))
+
+    new = set(map(of, rows))
+    by_case: dict[str, list[dict[str, Any]]] = {}
+    for row in (*(row for row in kept if of(row) not in new), *rows):
+        by_case.setdefault(row["case"], []).append(row)
+    return [row for of_case in by_case.values() for row in of_case]
+
+
 def main() -> None:
     options = parsed()
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +140,8 @@ def main() -> None:
         timing = _QUICK_TIMING if options.quick_peers else _TIMING
         peers = Peers(names, blocks, timing, options.quick_peers) if names else None
         head = heading(host, options, peers.versions if peers else {})
-        rows: list[dict[str, Any]] = []
+        kept, rows = kept_rows(options.output, head), []
+        of_run = {name: head[name] for name in ("date", "commit")}
         written = time.monotonic()
         for number, case in enumerate(cases):
             own = list(
@@ -121,10 +150,12 @@ def main() -> None:
                 )
             )
             found = own + list(peers.rows(case) if peers else ())
-            rows += found
+            rows += [{**row, **of_run} for row in found]
             print("\n".join(map(line_of, found)), flush=True)
             if number + 1 == len(cases) or time.monotonic() - written > _WRITE_SECONDS:
-                options.output.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
+                options.output.write_text(
+                    json.dumps({**head, "rows": joined(kept, rows)}, indent=1) + "\n"
+                )
                 written = time.monotonic()
             if options.records:
                 with options.records.open("a") as file:

@@ -74,11 +74,12 @@ def in_turn(sessions: list[Session]) -> list[float]:
 
 
 def case(
-    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folder: Path
-) -> dict[str, Any]:
-    """Tune, compile both, compare outputs, time both in turn."""
+    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folder: Path,
+    kept: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Tune, compile both, compare outputs, time both in turn; records are written into `kept`."""
     shape = (batch, 3, IMAGE, IMAGE)
-    records = folder / f"{network}-{budget:g}s-seed{seed}.jsonl"
+    records = kept / f"{network}-{budget:g}s-seed{seed}.jsonl"
     seconds, trials = tuned(model, host, shape, budget, seed, records)
     sessions = []
     for name, known in (("untuned", []), ("tuned", [records] if records.exists() else [])):
@@ -123,6 +124,7 @@ def main() -> int:
     parser.add_argument("--budgets", default="30", help="seconds, separated by commas")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each (2)")
     parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--records", type=Path, help="folder that keeps the record files")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
@@ -141,7 +143,10 @@ def main() -> int:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
-                    row = case(network, model, host, options.batch, budget, seed, folder)
+                    row = case(
+                        network, model, host, options.batch, budget, seed, folder,
+                        options.records or folder,
+                    )  # fmt: skip
                     result["cases"].append(row)
                     options.output.write_text(json.dumps(result, indent=1) + "\n")
                     print(_text(row), flush=True)

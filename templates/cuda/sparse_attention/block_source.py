@@ -14,6 +14,13 @@ __device__ __forceinline__ unsigned rounded(float low, float high) {
   return y;
 }
 
+// A word by a load that stays where it is: one by the other path is sunk behind the next barrier.
+__device__ __forceinline__ unsigned load(const unsigned* from) {
+  unsigned y;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(y) : "l"(from));
+  return y;
+}
+
 // Where the first query of a pair lies, in words of two values.
 __device__ __forceinline__ long long start_of(int pair) {
   const int batch = pair / ROW_STEP, head = pair % ROW_STEP;
@@ -64,18 +71,32 @@ __device__ __forceinline__ void attend(
   open_ring(ring, kv, thread);
   // Each warp as a whole: neighbouring lanes have a query together.
   static_assert(OF_BLOCK * 8 * CHUNKS % THREADS == 0, "every thread has as many chunks");
+  constexpr int EACH = OF_BLOCK * 8 * CHUNKS / THREADS;
+  const int row = thread / CHUNKS, chunk = thread % CHUNKS;
+  // All of a thread's loads are under way together, and its first steps' words with them.
+  int group[EACH];
+  uint4 halves[EACH][2];
   #pragma unroll
-  for (int n = 0; n < OF_BLOCK * 8 * CHUNKS / THREADS; ++n) {
-    const int i = thread + n * THREADS, row = i / CHUNKS, chunk = i % CHUNKS;
-    const int turned = CHUNKS == 4 ? row / 2 % 4 : row % 8, group = max(__ldg(order + row / 8), 0);
-    float most;
-    const uint4 bytes = query_chunk(q, pair, group * 8 + row % 8, chunk, most);
-    reinterpret_cast<uint4*>(smem)[row * CHUNKS + (chunk ^ turned)] = bytes;
-    if (chunk == 0) factors[row] = fmaxf(step_of(most) * common, 1e-30f);
-  }
-  if constexpr (BULK) __syncthreads();
-
+  for (int n = 0; n < EACH; ++n) group[n] = max(__ldg(order + (row + n * THREADS / CHUNKS) / 8), 0);
+  int at = load(reinterpret_cast<const unsigned*>(firsts_of) + part * WARPS + warp) * 32 + lane;
+  #pragma unroll
+  for (int n = 0; n < EACH; ++n)
+    read_chunk(halves[n], q, pair, group[n] * 8 + row % 8, QUERIES, chunk);
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
+  unsigned words[READ_AHEAD];
+  #pragma unroll
+  for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
+  #pragma unroll
+  for (int n = 0; n < EACH; ++n) {
+    const int own = row + n * THREADS / CHUNKS, turned = CHUNKS == 4 ? own / 2 % 4 : own % 8;
+    float most;
+    const uint4 bytes = query_bytes(halves[n], most);
+    reinterpret_cast<uint4*>(smem)[own * CHUNKS + (chunk ^ turned)] = bytes;
+    if (chunk == 0) factors[own] = fmaxf(step_of(most) * common, 1e-30f);
+  }
+  __syncthreads();
+  fill_ring(ring, kv, thread);
+
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
   #pragma unroll
@@ -87,41 +108,38 @@ __device__ __forceinline__ void attend(
   }
   // The words of the next steps are there before they are needed: behind a block of keys that is on
   // its way, one takes as long as several steps.
-  int at = __ldg(reinterpret_cast<const int*>(firsts_of) + part * WARPS + warp) * 32 + lane;
-  unsigned words[READ_AHEAD];
-  #pragma unroll
-  for (int i = 0; i < READ_AHEAD; ++i) words[i] = __ldg(steps_of + at + 32 * i);
-  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
+  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000), held[HELD][4], q_held[CHUNKS / 2][4];
+  float factor;
+  const int base = warp * GROUPS;
+  load_queries(q_held, factor, queries, base + min((heading << 1) / OF_PLACE, GROUPS - 1u), lane);
+  unsigned before = 0;
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
+    replace(ring, kv, time - 1, before, lane);
     const unsigned now = 2 * time;
+    if (KEYS_EARLY && (heading << 1) % OF_PLACE == now) {
+      #pragma unroll
+      for (int c = 0; c < CHUNKS / 2; ++c) load_keys(held, keys, words[0], c);
+    }
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
-      // Found anew for each group: a lane's place in the queries would take a register throughout.
-      unsigned own_lane = lane;
-      asm volatile("" : "+r"(own_lane));
-      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
-      const unsigned first = (warp * GROUPS + g) * 8;
-      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
-      // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
-      unsigned q[CHUNKS / 2][4];
-      #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
-      const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
         const unsigned word = words[0];
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
-        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
-        at += 32;
+        const bool partly = heading >> 31;
         heading = __ballot_sync(~0u, words[0] & 0x8000);
+        attend_step(groups[g], q_held, held, factor, keys, word, words[0],
+                    (heading << 1) % OF_PLACE == now, partly, kept, at, lane, queries, base + g,
+                    base + min((heading << 1) / OF_PLACE, GROUPS - 1u));
+        at += 32;
       } while (heading << 1 == now + g * OF_PLACE);
     }
-    leave(ring, kv, time, lane);
+    before = leave(ring, time, lane);
   }
   // What outputs need is found anew as well.
   asm volatile("" : "+r"(block) : : "memory");
@@ -129,10 +147,12 @@ __device__ __forceinline__ void attend(
   const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own_pair * 2 + 1);
   unsigned* y = reinterpret_cast<unsigned*>(y_of) + start_of(own_pair);
   const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
+  int own_group[GROUPS];
   #pragma unroll
-  for (int g = 0; g < GROUPS; ++g) {
-    const int group = __ldg(own_groups + warp * GROUPS + g);
-    if (group >= 0) finish(groups[g], y, value_step, group * 8, lane);
-  }
+  for (int g = 0; g < GROUPS; ++g)
+    own_group[g] = load(reinterpret_cast<const unsigned*>(own_groups) + warp * GROUPS + g);
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g)
+    if (own_group[g] >= 0) finish(groups[g], y, value_step, own_group[g] * 8, lane);
 }
 """

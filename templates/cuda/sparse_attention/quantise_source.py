@@ -61,12 +61,11 @@ __device__ __forceinline__ void read_chunk(
     uint4 (&halves)[2], const void* from, int pair, int row, int rows, int chunk) {
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const int octet = 2 * chunk + i;
-    halves[i] = make_uint4(0, 0, 0, 0);
-    if (row < rows && octet < OCTETS) {
-      const uint4* place = reinterpret_cast<const uint4*>(from);
-      halves[i] = __ldg(place + place_of(pair, row, rows) * OCTETS + octet);
-    }
+    // Without a branch, so that the loads of several chunks are under way together.
+    const int octet = 2 * chunk + i, near = min(row, rows - 1);
+    const uint4* place = reinterpret_cast<const uint4*>(from) + min(octet, OCTETS - 1);
+    const uint4 found = __ldg(place + place_of(pair, near, rows) * OCTETS);
+    halves[i] = row < rows && octet < OCTETS ? found : make_uint4(0, 0, 0, 0);
   }
 }
 __device__ __forceinline__ float inverse_of(float most) {
@@ -76,10 +75,7 @@ __device__ __forceinline__ float step_of(float most) {
   return most > 0 ? __fdiv_rn(most, (float)MOST) : 1.0f;
 }
 // Sixteen values of a query as bytes, and its largest magnitude; neighbouring lanes have the rest.
-__device__ __forceinline__ uint4 query_chunk(
-    const void* q, int pair, int row, int chunk, float& most) {
-  uint4 halves[2];
-  read_chunk(halves, q, pair, row, QUERIES, chunk);
+__device__ __forceinline__ uint4 query_bytes(const uint4 (&halves)[2], float& most) {
   const int bits = max(largest_of(halves[0]), largest_of(halves[1]));
   most = value(largest_of_lanes(bits, CHUNKS / 2));
   return as_bytes(halves, inverse_of(most));
@@ -157,8 +153,10 @@ __device__ __forceinline__ void quantise(
   const int pair = block / (OF_KV + OF_Q), number = block % (OF_KV + OF_Q);
   if (number < OF_KV) return quantise_keys(k, v, maxima, kv_bytes, kv_steps, pair, number, thread);
   const int item = (number - OF_KV) * THREADS + thread, row = item / CHUNKS;
+  uint4 halves[2];
+  read_chunk(halves, q, pair, row, QUERIES, item % CHUNKS);
   float most;
-  const uint4 bytes = query_chunk(q, pair, row, item % CHUNKS, most);
+  const uint4 bytes = query_bytes(halves, most);
   if (row >= GROUP_ROWS) return;
   const long long at = (long long)pair * GROUP_ROWS + row;
   reinterpret_cast<uint4*>(q_bytes)[at * CHUNKS + item % CHUNKS] = bytes;

@@ -61,7 +61,8 @@ __device__ __forceinline__ void load_slot(
   asm volatile("cp.async.commit_group;" ::);
 }
 
-// Before the first time, and before a barrier of all threads.
+// Before the first time, and before a barrier of all threads. The first block of keys comes alone,
+// as all others that are sent for with it would delay it.
 __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, int thread) {
   if constexpr (!BULK) {
     #pragma unroll 1
@@ -75,9 +76,14 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
       asm volatile("st.shared.u32 [%0], 0;" ::"r"(ring.left + i * 4) : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    #pragma unroll 1
-    for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
+    send_for(ring, kv, 0);
   }
+}
+// Behind that barrier.
+__device__ __forceinline__ void fill_ring(const Ring& ring, const Source& kv, int thread) {
+  if (!BULK || thread > 0) return;
+  #pragma unroll 1
+  for (int i = 1; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
 }
 // Waits for the newest block of keys of a time.
 __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int time, int thread) {
@@ -94,17 +100,23 @@ __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int ti
     load_slot(ring, kv, time + AHEAD, thread);
   }
 }
-// A warp is done with the oldest block of keys of a time; the last of them sends for another.
-__device__ __forceinline__ void leave(const Ring& ring, const Source& kv, int time, int lane) {
-  if constexpr (!BULK) return;
-  __syncwarp();
-  if (lane == 0) {
-    unsigned before;
-    asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
-                 : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
-    const int next = time + 1 + AHEAD;
-    if (before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
-      send_for(ring, kv, next);
+// A warp is done with the oldest block of keys of a time: how many did so before it, in lane 0.
+__device__ __forceinline__ unsigned leave(const Ring& ring, int time, int lane) {
+  unsigned before = 0;
+  if constexpr (BULK) {
+    __syncwarp();
+    if (lane == 0)
+      asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
+                   : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
   }
+  return before;
+}
+// The last warp to leave sends for another block of keys, a time later: the count is there by then.
+__device__ __forceinline__ void replace(
+    const Ring& ring, const Source& kv, int time, unsigned before, int lane) {
+  if constexpr (!BULK) return;
+  const int next = time + 1 + AHEAD;
+  if (lane == 0 && before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
+    send_for(ring, kv, next);
 }
 """

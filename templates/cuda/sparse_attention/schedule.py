@@ -12,14 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedTiling
+from autoq.templates.cuda.sparse_attention.eights import ROWS, by_eights
 from autoq.templates.operators.sparse_attention import GROUP
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
-
-_BANK_ROWS = 8
-"""Rows of the ring that are read at once, without a conflict where they differ modulo 8."""
-
 
 NEVER = 1 << 15
 """The word of every lane of a step of no time."""
@@ -153,8 +150,8 @@ def due_times(columns: np.ndarray, tiling: FusedTiling) -> np.ndarray:
     """
     places = columns / tiling.config.slot
     due = np.empty(len(columns))
-    for residue in range(_BANK_ROWS):
-        own = np.flatnonzero(columns % _BANK_ROWS == residue)
+    for residue in range(ROWS):
+        own = np.flatnonzero(columns % ROWS == residue)
         number = np.arange(len(own))
         reach = np.minimum(np.minimum(number, number[::-1]), _NEIGHBOURS)
         sums = np.concatenate([[0.0], np.cumsum(places[own])])
@@ -170,20 +167,21 @@ def chosen_of(columns: np.ndarray, first: np.ndarray) -> np.ndarray:
 
     No more than four of a residue, unless there are too few others.
     """
-    residue = columns % _BANK_ROWS
+    residue = columns % ROWS
     urgent = np.zeros(len(columns), bool)
     urgent[first] = True
     order = np.argsort(~urgent, kind="stable") if len(first) else np.arange(len(columns))
-    crowd = np.maximum(_rank(residue[order]) - STEP // _BANK_ROWS + 1, 0)
+    crowd = np.maximum(_rank(residue[order]) - STEP // ROWS + 1, 0)
     crowd[: len(first)] = -1
     chosen = np.sort(order[np.argsort(crowd, kind="stable")[:STEP]])
-    return chosen[_by_turns(residue[chosen])]
+    own = residue[chosen]
+    return chosen[by_eights(own) if len(chosen) == STEP else _by_turns(own)]
 
 
 def _rank(residue: np.ndarray) -> np.ndarray:
     """How many of the same residue stand in front of each."""
     by_class = np.argsort(residue, kind="stable")
-    counts = np.bincount(residue, minlength=_BANK_ROWS)
+    counts = np.bincount(residue, minlength=ROWS)
     rank = np.empty(len(residue), np.int64)
     rank[by_class] = np.arange(len(residue)) - np.repeat(np.cumsum(counts) - counts, counts)
     return rank
@@ -191,7 +189,7 @@ def _rank(residue: np.ndarray) -> np.ndarray:
 
 def _by_turns(residue: np.ndarray) -> np.ndarray:
     """An order that takes one of each residue in turn, as long as there are such."""
-    return np.argsort(_rank(residue) * _BANK_ROWS + residue, kind="stable")
+    return np.argsort(_rank(residue) * ROWS + residue, kind="stable")
 
 
 def _words(
@@ -206,7 +204,7 @@ def _words(
     """
     keys = np.append(columns, 0)[np.where(chosen < 0, chosen[:, :1], chosen)]
     units = tiling.row_bytes // 16
-    places = keys % (tiling.config.slot * tiling.config.slots) * units + keys % _BANK_ROWS
+    places = keys % (tiling.config.slot * tiling.config.slots) * units + keys % ROWS
     lane = np.arange(STEP)
     row = lane // 16 * 8 + lane % 8
     second_chunk = lane // 8 % 2

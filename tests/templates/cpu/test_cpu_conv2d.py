@@ -32,7 +32,7 @@ LAYERS = {
     "stem": Conv2d(2, 23, 21, 3, 37, 7, 7, (2, 2), (3, 3, 3, 3), in_dtype="uint8",
                    zero_point_border=True),
     "uneven everything": Conv2d(2, 9, 10, 20, 7, 3, 2, (1, 2), (1, 0, 2, 3), (2, 2),
-                                zero_point_border=True),
+                                zero_point_border=True, border_bias=True),
     "dilated, ragged channels": Conv2d(1, 9, 12, 6, 20, 3, 3, (1, 1), (2, 2, 2, 2), (2, 2),
                                        zero_point_border=True),
     "groups": Conv2d(1, 9, 10, 24, 48, 3, 3, (1, 1), (1, 1, 1, 1), groups=3,
@@ -44,7 +44,8 @@ LAYERS = {
                                   epilogue=Epilogue("uint8")),
     "padded pointwise": Conv2d(1, 5, 5, 8, 16, 1, 1, padding=(1, 1, 1, 1), zero_point_border=True),
     "window of the image": Conv2d(2, 6, 6, 16, 24, 6, 6, epilogue=Epilogue("float32")),
-    "mostly padding": Conv2d(1, 2, 2, 8, 16, 3, 3, padding=(3, 3, 3, 3), zero_point_border=True),
+    "mostly padding": Conv2d(1, 2, 2, 8, 16, 3, 3, padding=(3, 3, 3, 3), zero_point_border=True,
+                             border_bias=True),
     "one channel": Conv2d(1, 12, 12, 1, 6, 5, 5, epilogue=Epilogue("int32")),
     "float residual": Conv2d(1, 5, 6, 33, 40, 1, 1, epilogue=Epilogue("int8", "float32")),
     "float out": Conv2d(1, 7, 7, 16, 16, 3, 3, epilogue=Epilogue("float32", "int8", True)),
@@ -85,7 +86,7 @@ def as_float32(workload: Conv2d | Gemm) -> Conv2d | Gemm:
     values = {"in_dtype": "float32", "weight_dtype": "float32",
               "epilogue": Epilogue("float32", residual)}  # fmt: skip
     if isinstance(workload, Conv2d):
-        values["zero_point_border"] = False
+        values |= {"zero_point_border": False, "border_bias": False}
     return dataclasses.replace(workload, **values)
 
 
@@ -215,6 +216,7 @@ def convolutions(draw: st.DrawFn) -> Conv2d:
         groups=groups,
         in_dtype=draw(st.sampled_from(["int8", "uint8"])),
         zero_point_border=any(padding),
+        border_bias=any(padding) and groups == 1 and draw(st.booleans()),
         epilogue=Epilogue(out_dtype, residual, bool(residual) and draw(st.booleans())),
     )
 
