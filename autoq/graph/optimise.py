@@ -14,7 +14,6 @@ from autoq.graph.lowering.merging.attention import merge_attention
 from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.graph.lowering.merging.gathers import merge_gathers
-from autoq.graph.lowering.merging.normalised import merge_normalised
 from autoq.graph.lowering.merging.products import merge_products
 from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
@@ -142,7 +141,6 @@ def _optimised(
         attend_sparsely(lowered, target, templates, precision)
     know_zeros(lowered, target, templates)
     merge_factor(lowered, target, templates)
-    merge_normalised(lowered, target, templates)
     merge_products(lowered, target, templates)
     merge_concat(lowered, target, templates)
     merge_quantised(lowered, target, templates)

@@ -18,7 +18,6 @@ from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
-from autoq.templates.operators.normalised_gemm import NormalisedGemm
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
@@ -49,8 +48,6 @@ CASES: list[Workload] = [
     Gemm(20, 96, 160, "uint8"),
     Gemm(70, 88, 96, "uint8", epilogue=Epilogue("uint8", "int8", True, factor=True)),
     Gemm(70, 52, 99, epilogue=Epilogue("float16", row_scale=True, activation="gelu")),
-    NormalisedGemm(70, 96, 64, "uint8", epilogue=Epilogue("uint8", "int8", True)),
-    NormalisedGemm(130, 192, 160, "uint8", epilogue=Epilogue("int8", "uint8"), out_dtype="uint8"),
     SharedGemm(3, 70, 96, 64, "uint8", epilogue=Epilogue("uint8")),
     SharedGemm(2, 150, 72, 160, epilogue=Epilogue("int8", table=True)),
     SharedGemm(2, 100, 72, 96, "uint8", epilogue=Epilogue("float32")),

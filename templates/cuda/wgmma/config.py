@@ -37,8 +37,6 @@ class Shared(Enum):
     WEIGHTS = "weights"
     """Loaded once for all of them, as activations may be."""
     ACTIVATIONS = "activations"
-    ROWS = "rows"
-    """Rows of the output: each block has other columns of them, and loads for itself alone."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +137,6 @@ class PipelineConfig(WarpSpecialised):
     @property
     def receivers(self) -> int:
         """Blocks of a cluster that an operand is loaded into at once."""
-        return 1 if self.grid.shared is Shared.ROWS else self.cluster_tiles
-
-    @property
-    def cluster_tiles(self) -> int:
-        """Tiles that a cluster computes at a time."""
         return self.grid.cluster // self.split_k
 
     @property

@@ -28,7 +28,7 @@ _TRIED = (
 )  # fmt: skip
 
 
-def reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
+def _reduction(problem: Problem, knobs: Mapping[str, Sequence[Any]]) -> tuple[int, int]:
     """Row bytes that pad the channels little and are wide; sub-tiles that fill 128 bytes.
 
     A row costs TMA and multiplication about as much as 16 more bytes would.
@@ -81,7 +81,7 @@ def _candidates(problem: Problem, space: Space[Any]) -> np.ndarray:
 def _untried(problem: Problem, space: Space[Any], tried: Mapping[str, Any]) -> Any:
     """A configuration whose knobs have what all candidates have, but for the tried ones."""
     knobs = space.knobs
-    row_bytes, per_stage = reduction(problem, knobs)
+    row_bytes, per_stage = _reduction(problem, knobs)
     # Tiles that are held until all are done are large, and leave no registers for residuals.
     waits = knobs["residual_early"][0] and not problem.workload.epilogue.by_range
     return space.config_type(

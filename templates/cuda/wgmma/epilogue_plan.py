@@ -12,11 +12,6 @@ from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.fragments.norm_rows import (
-    RowNorm,
-    meet_rows,
-    normalised_rows,
-)
 from autoq.templates.epilogue.cuda.fragments.range_rows import RangeRows
 from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
 from autoq.templates.epilogue.cuda.fragments.started_rows import shared_residual, start_rows
@@ -33,12 +28,8 @@ class EpiloguePlan:
     A unit is a group of channels in a 64-row block of a thread's accumulators.
     """
 
-    def __init__(
-        self, workload: Conv2d, config: PipelineConfig, norm: RowNorm | None = None
-    ) -> None:
+    def __init__(self, workload: Conv2d, config: PipelineConfig) -> None:
         self.workload, self.config, self.epilogue = workload, config, workload.epilogue
-        self.norm = norm
-        self.out_dtype = norm.out_dtype if norm is not None else workload.epilogue.out_dtype
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
         self.padded_n = ceil_div(workload.k, config.block_n) * config.block_n
@@ -53,8 +44,6 @@ class EpiloguePlan:
         if self.epilogue.dynamic:
             self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.bounded else 0)
-        # Numbers of a short form and the residual's zero point, which a thread keeps.
-        self.limit_words = WORDS + 1
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:
@@ -68,7 +57,6 @@ class EpiloguePlan:
             bias=not (self.bounded or self.grouped),
             shift_at=self.padded_n * self.workload.scale_groups,
             columns_at=self.padded_n,
-            kept=self.norm is not None,
         )
 
     @property
@@ -99,28 +87,6 @@ class EpiloguePlan:
     def bytes_of_rows(self) -> DeviceFunction:
         """Stores such values as bytes."""
         return RangeRows(self.row_epilogue).bytes()
-
-    @cached_property
-    def meet_rows(self) -> DeviceFunction:
-        """Means and roots of a thread's rows, which the blocks of a cluster have."""
-        config = self.config
-        units = self.units // config.m_blocks if config.parts == 1 else self.units
-        shape = config.m_blocks, units, self.channels, config.grid.cluster, config.parts
-        return meet_rows(self.epilogue.out_dtype, self.workload.k, *shape)
-
-    @cached_property
-    def normalised_rows(self) -> DeviceFunction:
-        """Stores a unit, normalised, whatever the constants."""
-        return self._normalised(short=False)
-
-    @cached_property
-    def short_norm(self) -> DeviceFunction:
-        """Stores a unit, normalised, where `norm_numbers` proves its values small."""
-        return self._normalised(short=True)
-
-    def _normalised(self, short: bool) -> DeviceFunction:
-        norm = self.norm or RowNorm(self.epilogue.out_dtype)
-        return normalised_rows(self.row_epilogue, norm, self.config.block_n, short)
 
     @cached_property
     def bounded_rows(self) -> DeviceFunction:

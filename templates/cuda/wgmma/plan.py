@@ -22,10 +22,8 @@ from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
-from autoq.templates.cuda.wgmma.norm_memory import NormMemory
 from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
-from autoq.templates.epilogue.cuda.fragments.norm_rows import RowNorm
 from autoq.templates.epilogue.cuda.fragments.range_rows import RANGE_BYTES, clear_all, meet_all
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Workspace
@@ -48,15 +46,14 @@ class PipelinePlan(EpiloguePlan):
     """What the kernel's parts share; every attribute is a compile-time constant of the kernel.
 
     copies: so many workloads of one x and their own constants run side by side; weighing: what the
-    epilogue finds besides the product; norm: how rows are normalised before they are written.
+    epilogue finds besides the product.
     """
 
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
         target: Target, copies: int = 1, weighing: Weighing | None = None,
-        norm: RowNorm | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(workload, config, norm)
+        super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
         self.weighing = weighing
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
@@ -69,17 +66,13 @@ class PipelinePlan(EpiloguePlan):
         self.range_offset = self.weigh_offset
         if self.epilogue.by_range:
             self.smem_bytes = self.range_offset + RANGE_BYTES * config.consumers
-        # And what a cluster normalises its rows with.
-        self.norm_at = NormMemory(self.weigh_offset, config)
-        if norm is not None:
-            self.smem_bytes = self.norm_at.end
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         self.n_tiles = ceil_div(workload.k, config.block_n)
         self.tiles = load.m_tiles * self.n_tiles
         # A cluster computes neighbouring tiles at a time, or all of it one tile.
         self.receivers = config.receivers
-        self.works = self.tiles // config.cluster_tiles
+        self.works = self.tiles // self.receivers
         # What blocks take of tiles, if they share them out.
         self.portions = layout.stages
         pieces = self.works * (self.portions if config.stream_k else 1)
@@ -116,16 +109,6 @@ class PipelinePlan(EpiloguePlan):
         self.add_partial = add_partial(config.slice_words)
         self.keep_slice = keep_slice(config.slice_words)
 
-    @property
-    def norm_words(self) -> int:
-        """Of a normalisation's constants, of all n tiles."""
-        return self.n_tiles * self.norm_at.constant_bytes // 4
-
-    @property
-    def slot_transaction(self) -> int:
-        """Bytes of a tile's epilogue operands."""
-        return self.memory.slot_transaction + (self.norm_at.constant_bytes if self.norm else 0)
-
     def residual_map(self) -> list[int]:
         """Tensor map of residuals [pixels, k]: boxes of a tile's rows by 64 or 128 channels.
 
@@ -151,9 +134,8 @@ class PipelinePlan(EpiloguePlan):
         """
         if self.config.weights_stay:
             return work // self.n_tiles, work % self.n_tiles
-        beside = self.config.grid.shared in (Shared.ACTIVATIONS, Shared.ROWS)
         each_m = self.receivers if self.config.grid.shared is Shared.WEIGHTS else 1
-        each_n = self.config.cluster_tiles if beside else 1
+        each_n = self.receivers if self.config.grid.shared is Shared.ACTIVATIONS else 1
         m, n = tile_of(
             work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group,
             self.config.turns_back,

@@ -161,7 +161,7 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def persistence_matters(config: PipelineConfig) -> bool:
         """blocks of one tile are told apart only where tiles outnumber resident blocks"""
         several = problem.tiles(config) > problem.resident(config)
-        return config.grid.persistent or config.grid.cluster > 1 or several
+        return config.grid.persistent or config.split_k > 1 or several
 
     def stages_are_filled(config: PipelineConfig) -> bool:
         """a block of one tile fills no more stages than the tile has, but at least two"""

@@ -46,7 +46,7 @@ def split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         """tiles of a column, or of a row, divide among a cluster's blocks, which run at once"""
         m_tiles = problem.load_of(config).m_tiles
         n_tiles = ceil_div(problem.workload.k, config.block_n)
-        tiles = {Shared.WEIGHTS: m_tiles, Shared.ACTIVATIONS: n_tiles, Shared.ROWS: n_tiles}
+        tiles = {Shared.WEIGHTS: m_tiles, Shared.ACTIVATIONS: n_tiles}
         cluster = config.grid.cluster
         fits = cluster <= problem.target.units_in_clusters(cluster)
         return fits and tiles.get(config.grid.shared, cluster) % cluster == 0

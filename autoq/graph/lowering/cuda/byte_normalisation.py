@@ -18,7 +18,7 @@ import numpy as np
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
 from autoq.templates.cuda.movement.elementwise import float_literal
-from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
+from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 
 _SOURCE = r"""
@@ -35,15 +35,20 @@ _LARGEST_STEP = 2.0**40
 def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> RowFormula | None:
     """The formula of `primitives` over the rows of `arrays`, None where they are something else.
 
-    A result differs from exact arithmetic's, as every sum of a row does, only beside a tie.
+    It may end with the bytes or with the floats that they stand for. A result differs from exact
+    arithmetic's, as every sum of a row does, only beside a tie.
     """
-    found = Normalised.of(arrays, primitives)
-    if found is None:
+    count, floats = len(arrays.operands), primitives[-1]
+    last = primitives[-2] if floats.op == "dequantize" and len(primitives) > 1 else floats
+    ends = floats is last or floats.arguments == (count + len(primitives) - 2,)
+    found = _Parts.of(arrays, primitives[: len(primitives) - (floats is not last)])
+    if found is None or not ends:
         return None
-    last = primitives[-1]
-    scale, step = found.steps
+    first = found.dequantise
+    scale, step = float(np.float32(first["scale"])), float(np.float32(last["scale"]))
+    if not all(1 / _LARGEST_STEP < each < _LARGEST_STEP for each in (scale, step)):
+        return None
     share = float_literal(1 / arrays.row)
-    count = len(arrays.operands)
     total, mean, spread, root, rest, offset = range(count, count + 6)
     epsilon = f"__fmul_rn({{1}}, {float_literal(1 / scale**2)})"
     variance = f"__fmaf_rn({{0}}, {float_literal(1 / arrays.row**2)}, {epsilon})"
@@ -61,35 +66,39 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
             "__fmaf_rn(__fmul_rn({0}, {1}), {2}, {3})", (rest, root, found.factor, offset), True
         ),
     )
-    return RowFormula(_SOURCE, values, (0.0,) * count, last.dtype, *output_bounds(last))
+    if floats is last:
+        return RowFormula(_SOURCE, values, (0.0,) * count, last.dtype, *output_bounds(last))
+    low, high, zero_point = output_bounds(last)
+    shift = float_literal(zero_point - floats["zero_point"] - ROUNDS)
+    within = f"clamped({{0}}, {float_literal(low)}, {float_literal(high)})"
+    whole = f"__fadd_rn(__fadd_rn({within}, {float_literal(ROUNDS)}), {shift})"
+    real = RowValue(
+        f"__fmul_rn({whole}, {float_literal(floats['scale'])})", (count + len(values) - 1,), True
+    )
+    return RowFormula(_SOURCE, (*values, real), (0.0,) * count, "float32")
 
 
 @dataclass(frozen=True)
-class Normalised:
-    """The operands of a normalisation, by their places, and what makes numbers of its bytes.
-
-    steps: the scales of the bytes that come and of those that are written, float32 numbers.
-    """
+class _Parts:
+    """The operands of a normalisation, by their places, and what makes numbers of its bytes."""
 
     x: int
     epsilon: int
     factor: int
     offset: int
-    steps: tuple[float, float]
+    dequantise: Primitive
 
     @classmethod
-    def of(cls, arrays: RowArrays, primitives: Sequence[Primitive]) -> Normalised | None:
+    def of(cls, arrays: RowArrays, primitives: Sequence[Primitive]) -> _Parts | None:
         """Those of `quantise((x - mean) / sqrt(mean((x - mean)^2) + epsilon) * factor + offset)`.
 
         x is dequantised bytes of several rows; factor and offset are constants of columns.
         """
         search = _Search(arrays, primitives)
         try:
-            found = search.parts()
+            return search.parts()
         except _OtherFormula:
             return None
-        ordinary = all(1 / _LARGEST_STEP < each < _LARGEST_STEP for each in found.steps)
-        return found if ordinary else None
 
 
 class _OtherFormula(Exception):
@@ -105,7 +114,7 @@ class _Search:
         self.count = len(arrays.operands)
         self.used: set[int] = set()
 
-    def parts(self) -> Normalised:
+    def parts(self) -> _Parts:
         (scaled,) = self.arguments(self.count + len(self.primitives) - 1, "quantize")
         product, offset = self.with_operand(scaled, "Add", self.is_of_columns)
         quotient, factor = self.with_operand(product, "Mul", self.is_of_columns)
@@ -131,9 +140,7 @@ class _Search:
             alike and bytes_of_rows and whole and self.primitives[-1].dtype in ("int8", "uint8")
         ):
             raise _OtherFormula
-        last = self.primitives[-1]
-        steps = float(np.float32(first["scale"])), float(np.float32(last["scale"]))
-        return Normalised(x, epsilon, factor, offset, steps)
+        return _Parts(x, epsilon, factor, offset, first)
 
     def arguments(self, place: int, op: str) -> tuple[int, ...]:
         """The arguments of what computes `place`, which is to be `op`."""

@@ -64,26 +64,6 @@ def row_fusion(node: Fusion) -> RowFusion | None:
     Rows are the last axes. All reductions are over the same of them, arrays hold bytes or floats
     and each has all elements of a row or one, and rows are not longer than LONGEST_ROW.
     """
-    rows = row_arrays(node)
-    if rows is None:
-        return None
-    shape, operands = rows.shape, rows.operands
-    formula = byte_softmax(operands[0].dtype, len(shape), node.primitives)
-    formula = formula or byte_normalisation(rows, node.primitives)
-    if formula is not None and shape == tuple(node.output_shape):
-        return RowFusion(rows, formula)
-    writer = _Writer(rows, node.primitives, zero_points(node.primitives, len(operands)))
-    last = len(node.primitives) - 1
-    written = all(
-        writer.write(primitive, index == last) for index, primitive in enumerate(node.primitives)
-    )
-    if not written or not writer.ends_with(node.output_shape):
-        return None
-    return RowFusion(rows, writer.formula(node.primitives[-1]))
-
-
-def row_arrays(node: Fusion) -> RowArrays | None:
-    """The arrays of a fusion that may be a formula over their rows; None of any other."""
     constants = [(array.shape, str(array.dtype)) for array in node.constants]
     arrays = [*zip(node.input_shapes, node.input_dtypes, strict=True), *constants]
     operands = tuple(TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(arrays))
@@ -103,7 +83,20 @@ def row_arrays(node: Fusion) -> RowArrays | None:
     shape = broadcast([item.shape for item in operands])
     rows = RowArrays(shape, inner, operands, len(node.constants))
     held = inner <= len(shape) and 1 < rows.row <= LONGEST_ROW
-    return rows if held and 0 < math.prod(shape) < 1 << 31 else None
+    if not held or not 0 < math.prod(shape) < 1 << 31:
+        return None
+    formula = byte_softmax(operands[0].dtype, len(shape), node.primitives)
+    formula = formula or byte_normalisation(rows, node.primitives)
+    if formula is not None and shape == tuple(node.output_shape):
+        return RowFusion(rows, formula)
+    writer = _Writer(rows, node.primitives, zero_points(node.primitives, len(operands)))
+    last = len(node.primitives) - 1
+    written = all(
+        writer.write(primitive, index == last) for index, primitive in enumerate(node.primitives)
+    )
+    if not written or not writer.ends_with(node.output_shape):
+        return None
+    return RowFusion(rows, writer.formula(node.primitives[-1]))
 
 
 def _reduced_axes(primitives: Sequence[Primitive]) -> int:

@@ -99,7 +99,6 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "y_zero_point_ptr": epilogue.by_range,
         "ranges_ptr": epilogue.by_range,
         "table_ptr": plan.bounded,
-        "norm_ptr": plan.norm is not None,
         "arrived_ptr": bool(plan.workspaces),
         "parts_ptr": bool(plan.workspaces),
         "m_weight_ptr": plan.weighing is not None,

@@ -16,7 +16,11 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
 from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
 from autoq.templates.cuda.device.memory.parts import PartSums
-from autoq.templates.cuda.device.memory.ring import Ring, RingCursor, RingPosition
+from autoq.templates.cuda.device.memory.ring import (
+    Ring,
+    RingCursor,
+    RingPosition,
+)
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.wgmma.kernel.copies import (
@@ -41,17 +45,16 @@ from autoq.templates.cuda.wgmma.kernel.start import Sources, Starter, start_bloc
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.weighing import matched, weigh_tile
-from autoq.templates.epilogue.cuda.fragments.norm_tile import normalise_tile
 from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
-    read_limits,
     start_tile,
     store_in_a_form,
 )
-from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays, TileTables
+from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.storage import moved_as
 
 
@@ -64,8 +67,7 @@ def build_pipeline(
     are, weights int8 [padded k * layout.total], bias int32 [border classes, padded k], then unless
     the output is int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape).
     Where the epilogue is boundable, limits [8] follow the scalars, or a table of outputs does
-    (`packed_scalars`), and tables int32 [n tiles, table words], behind which come those of a
-    normalisation, float32 [n tiles, words]. With `stream_k` the plan's
+    (`packed_scalars`), and tables int32 [n tiles, table words]. With `stream_k` the plan's
     workspaces come before y. Where the product is weighed, scales of rows and columns come before
     these, and what `Weighing.parts` says behind y, as the scale, the zero point and `range_words`
     of outputs that are quantised by their range.
@@ -84,7 +86,6 @@ def build_pipeline(
         x_scale_ptr: T.Optional(T.handle), x_zero_point_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
-        norm_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
@@ -96,7 +97,7 @@ def build_pipeline(
         words_of_weights = T.meta_var((copies * plan.padded_n * layout.total,))
         weights = T.match_buffer(weight_ptr, words_of_weights, plan.atom.b, align=16)
         biases = T.match_buffer(bias_ptr, (copies * plan.biases,), "int32", align=16)
-        y_nhwc = T.match_buffer(y_ptr, y_shape, plan.out_dtype, align=16)
+        y_nhwc = T.match_buffer(y_ptr, y_shape, epilogue.out_dtype, align=16)
         scales = T.meta_var(optional(scale_ptr, (copies * plan.scales,), "float32", biases))
         numbers = T.meta_var(optional(scalars_ptr, (copies * plan.scalars,), "float32", biases))
         row_scale = T.meta_var(optional(row_scale_ptr, y_shape[:1], "float32", biases))
@@ -104,9 +105,8 @@ def build_pipeline(
         residual_nhwc = T.meta_var(optional(residual_ptr, y_shape, epilogue.residual_dtype, y_nhwc))
         words_of_tables = T.meta_var((copies * plan.n_tiles * plan.memory.table_words,))
         tables = T.meta_var(optional(table_ptr, words_of_tables, "int32", biases))
-        norm = T.meta_var(optional(norm_ptr, (plan.norm_words,), "float32", biases))
-        second = T.meta_var(optional(second_ptr, y_shape, plan.out_dtype, y_nhwc))
-        third = T.meta_var(optional(third_ptr, y_shape, plan.out_dtype, y_nhwc))
+        second = T.meta_var(optional(second_ptr, y_shape, epilogue.out_dtype, y_nhwc))
+        third = T.meta_var(optional(third_ptr, y_shape, epilogue.out_dtype, y_nhwc))
         of_range = T.meta_var(matched_range(plan, (y_scale_ptr, y_zero_point_ptr, ranges_ptr)))
         of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
@@ -141,10 +141,9 @@ def build_pipeline(
         bias = T.decl_buffer(*own(biases, plan.biases, copy))
         scale = T.decl_buffer(*own(scales, plan.scales, copy))
         scalars = T.decl_buffer(*own(numbers, plan.scalars, copy))
-        own_table = T.decl_buffer(*own(tables, plan.n_tiles * plan.memory.table_words, copy))
-        table = T.meta_var(TileTables(own_table, norm))
+        table = T.decl_buffer(*own(tables, plan.n_tiles * plan.memory.table_words, copy))
         y = T.decl_buffer(
-            (plan.elements,), moved_as(plan.out_dtype), data=y_nhwc.data,
+            (plan.elements,), moved_as(epilogue.out_dtype), data=y_nhwc.data,
             elem_offset=output_of_copy(copy, (y_nhwc, second, third)),
         )  # fmt: skip
         warpgroup = T.warpgroup_id([config.consumers + 1])
@@ -233,8 +232,11 @@ def build_pipeline(
                 pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
-            limits = T.alloc_local((plan.limit_words,), "float32")
-            read_limits(plan, limits, scalars)
+            limits = T.alloc_local((WORDS + 1,), "float32")
+            if plan.bounded:
+                for i in T.unroll(WORDS):
+                    limits[i] = scalars[plan.limits_at + i]
+                limits[WORDS] = scalars[4]
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
@@ -272,11 +274,6 @@ def build_pipeline(
                     parts_of_tiles.settle(accumulator, walk)
                     if walk.ends_tile:
                         store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
-                elif plan.norm is not None:
-                    moments = T.alloc_local((4 * config.m_blocks + 1,), "float32")
-                    normalise_tile(
-                        plan, accumulator, arrays, smem, slot.stage, limits, share, moments
-                    )
                 elif epilogue.by_range:
                     found = T.alloc_local((3,), "float32")
                     quantise_tile(plan, accumulator, arrays, smem, share, of_range, block, found)

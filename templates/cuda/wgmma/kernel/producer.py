@@ -12,7 +12,6 @@ from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_til
 from autoq.templates.cuda.wgmma.config import Operand
 from autoq.templates.cuda.wgmma.kernel.exchange import expect_partials
 from autoq.templates.cuda.wgmma.kernel.pieces import walk_of
-from autoq.templates.epilogue.cuda.fragments.norm_tile import expect_sums
 
 
 @T.inline
@@ -98,21 +97,12 @@ def produce(plan, smem, cursor, x_map, weight, place, piece, first):
 
 @T.inline
 def load_operands(plan, smem, cursor, table, residual_map, place):
-    """Producer thread: scale and bias of a tile's channels, and its residuals if ahead.
-
-    And what its rows are normalised with.
-    """
-    cursor.acquire(plan.slot_transaction)
-    if plan.norm is not None:
-        T.ptx[LOAD_BULK](
-            smem.ptr_to([plan.norm_at.begin]),
-            table.norm.ptr_to([place.n * (plan.norm_at.constant_bytes // 4)]),
-            T.uint32(plan.norm_at.constant_bytes), cursor.full,
-        )  # fmt: skip
+    """Producer thread: scale and bias of a tile's channels, and its residuals if ahead."""
+    cursor.acquire(plan.memory.slot_transaction)
     base = T.meta_var(plan.memory.slot_offset + cursor.stage * plan.config.slot_bytes)
     T.ptx[LOAD_BULK](
         smem.ptr_to([base + plan.memory.residual_bytes]),
-        table.words.ptr_to([place.n * plan.memory.table_words]),
+        table.ptr_to([place.n * plan.memory.table_words]),
         T.uint32(4 * plan.memory.table_words), cursor.full,
     )  # fmt: skip
     box = T.meta_var(plan.config.residual_box)
@@ -183,7 +173,7 @@ def initialise_full(plan, ring):
 
 
 @T.inline
-def initialise_others(plan, smem, ring, slots, rank):
+def initialise_others(plan, ring, slots, rank):
     """One thread of the block: all other barriers."""
     for stage in T.unroll(plan.config.stages):
         T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
@@ -194,5 +184,3 @@ def initialise_others(plan, smem, ring, slots, rank):
         )
     if plan.config.split_k > 1:
         expect_partials(plan, ring.barriers)
-    if plan.norm is not None:
-        expect_sums(plan, smem)

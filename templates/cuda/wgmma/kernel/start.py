@@ -58,12 +58,12 @@ def prefetch_maps(plan, sources, thread):
 
 
 @T.inline
-def start_in_one_warp(plan, smem, ring, slots, sources, thread):
+def start_in_one_warp(plan, ring, slots, sources, thread):
     """One thread initialises all barriers."""
     if thread.is_of(0):
         if T.cuda.elect_sync() != 0:
             initialise_full(plan, ring)
-            initialise_others(plan, smem, ring, slots, thread.rank)
+            initialise_others(plan, ring, slots, thread.rank)
             fence_barriers()
         T.ptx.bar.arrive(T.uint32(START_BARRIER), T.uint32(plan.started_threads))
     elif thread.meets(plan):
@@ -85,7 +85,7 @@ def start_with_loads(plan, smem, ring, slots, sources, thread):
             load_early(plan, smem, cursor, sources.x_map, sources.weight, place)
     elif thread.is_of(1):  # noqa: SIM102
         if T.cuda.elect_sync() != 0:
-            initialise_others(plan, smem, ring, slots, thread.rank)
+            initialise_others(plan, ring, slots, thread.rank)
             fence_barriers()
             load_first_operands(
                 plan, smem, slots, sources.table, sources.residual_map, thread.block, thread.rank
@@ -101,6 +101,6 @@ def start_block(plan, smem, ring, slots, sources, thread):
     if plan.config.early_loads > 0:
         start_with_loads(plan, smem, ring, slots, sources, thread)
     else:
-        start_in_one_warp(plan, smem, ring, slots, sources, thread)
+        start_in_one_warp(plan, ring, slots, sources, thread)
     if plan.config.grid.cluster > 1:
         arrive_at_cluster()

@@ -30,8 +30,7 @@ class FragmentRows:
     Pointers of scale and bias are 16-byte aligned and readable for all `channels`; without `bias`,
     as in short forms, the accumulators hold it already (`started_rows.py`). A float bias or
     a factor lies `shift_at` numbers behind its scale, a multiple of 4, and of a dynamic epilogue
-    the sum of a channel's weights `columns_at` numbers behind its bias, such a multiple too. With
-    `kept`, words of outputs are not stored but left in the first places of their sums, [quad][row].
+    the sum of a channel's weights `columns_at` numbers behind its bias, such a multiple too.
     """
 
     epilogue: Epilogue
@@ -42,7 +41,6 @@ class FragmentRows:
     bias: bool = True
     shift_at: int = 0
     columns_at: int = 0
-    kept: bool = False
 
     @property
     def residual_words(self) -> int:
@@ -91,11 +89,8 @@ class FragmentRows:
         for row in range(2):
             if is_four_bit(self.epilogue.out_dtype):
                 body += self._narrow(row)
-            if not self.kept:
-                body += row_stores(row, self.vectors(self.epilogue.out_dtype), self.tail)
-        for word in range(self._out_words if self.kept else 0):
-            body += [f"  acc[{2 * word + row}] = out{row}[{word}];" for row in range(2)]
-        return rows_function(requantisation, self._out_words, body, keeps=self.kept)
+            body += row_stores(row, self.vectors(self.epilogue.out_dtype), self.tail)
+        return rows_function(requantisation, self._out_words, body)
 
     @property
     def _out_words(self) -> int:

@@ -25,20 +25,17 @@ _SHORT = (
 
 
 def rows_function(
-    requantisation: Requantisation, words: int, body: Sequence[str], source: str = "",
-    keeps: bool = False,
-) -> DeviceFunction:  # fmt: skip
+    requantisation: Requantisation, words: int, body: Sequence[str], source: str = ""
+) -> DeviceFunction:
     """rows(acc, scale, bias0, bias1, scalars, words0, words1, y0, y1, ok0, ok1, left).
 
     In a short form rows(acc, scale, limits, residual zero point, words0, ...). The two rows'
     scales, or x_scale and x_zero_point of a dynamic epilogue, come behind, and last the table,
     where the epilogue has them. words: registers out0 and out1 of each row, which the body fills
-    and stores; source: of what the body calls beside the requantisation; keeps: whether the body
-    leaves words in acc and stores none.
+    and stores; source: of what the body calls beside the requantisation.
     """
     epilogue = requantisation.epilogue
-    out = "void" if keeps else element(moved_as(epilogue.out_dtype)).c_type
-    sums = "unsigned* acc" if keeps else "const unsigned* acc"
+    out = element(moved_as(epilogue.out_dtype)).c_type
     rows = ", float row0, float row1" if epilogue.row_scale else ""
     if epilogue.dynamic:
         rows = ", float x_scale, float x_zero_point"
@@ -46,7 +43,7 @@ def rows_function(
     if epilogue.factor:
         constants.append(_THIRD)
     lines = [
-        f"__device__ __forceinline__ void requantise_rows_@({sums},",
+        "__device__ __forceinline__ void requantise_rows_@(const unsigned* acc,",
         f"    {operands},",
         f"    const unsigned* words0, const unsigned* words1, {out}* y0, {out}* y1,",
         f"    int ok0, int ok1, int left{rows}{table_parameter(epilogue)}) {{",

@@ -105,15 +105,6 @@ def fetch_residuals(plan, arrays, share):
 
 
 @T.inline
-def read_limits(plan, limits, scalars):
-    """The numbers of a short form, where there is one, and the residual's zero point."""
-    if plan.bounded:
-        for i in T.unroll(WORDS):
-            limits[i] = scalars[plan.limits_at + i]
-        limits[WORDS] = scalars[4]
-
-
-@T.inline
 def start_tile(plan, accumulator, smem, slot, bias, share):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):

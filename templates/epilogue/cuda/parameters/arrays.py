@@ -12,17 +12,6 @@ class RangeArrays:
 
 
 @T.meta_class
-class TileTables:
-    """What a tile's columns are finished with, as it lies in global memory.
-
-    words: int32, of scale and bias; norm: float32, of a normalisation, any array without one.
-    """
-
-    def __init__(self, words, norm):
-        self.words, self.norm = words, norm
-
-
-@T.meta_class
 class EpilogueArrays:
     """Arrays of an epilogue in global memory, and a thread's registers of one.
 

@@ -10,12 +10,7 @@ numbers within the output's range less its zero point.
 from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.packed_values import PACKED_VALUES, DeviceNamespace
-from autoq.templates.epilogue.cuda.values.elements import (
-    BYTES4,
-    CLAMPED,
-    SHIFTED,
-    saturated_source,
-)
+from autoq.templates.epilogue.cuda.values.elements import BYTES4, CLAMPED
 
 _READ = r"""
 template <class T> struct Zero { float offset; };
@@ -53,8 +48,6 @@ template <class T, int V> __device__ __forceinline__ float number(
 }
 """
 
-# Where the bounds are the type's own, a conversion saturates: as unsigned bytes, of which 0, what a
-# NaN becomes, is the least. On sm_90 it is one instruction for two values.
 _QUANTISE = r"""
 // The low nibbles of four bytes in the lower half of a word.
 __device__ __forceinline__ unsigned low_nibbles(unsigned bytes) {
@@ -85,20 +78,6 @@ template <class T, int V> __device__ __forceinline__ Raw<T, V> pack(
 template <class T, int V> __device__ __forceinline__ Raw<T, V> quantise(
     const float (&value)[V], float low, float high, float zero_point) {
   Raw<T, V> raw;
-#if __CUDA_ARCH__ >= 900
-  if constexpr (BITS<T> == 8 && V % 4 == 0) {
-    constexpr float least = SIGNED<T> ? -128.f : 0.f;
-    if (low + zero_point == least && high + zero_point == least + 255.f) {
-      const float shift = zero_point - least - 12582912.f;
-      #pragma unroll
-      for (int i = 0; i < V / 4; ++i)
-        raw.word[i] = (SIGNED<T> ? 0x80808080u : 0u) ^ converted4(
-            shifted(value[4 * i], shift), shifted(value[4 * i + 1], shift),
-            shifted(value[4 * i + 2], shift), shifted(value[4 * i + 3], shift));
-      return raw;
-    }
-  }
-#endif
   unsigned bits[(V + 3) / 4 * 4];
   #pragma unroll
   for (int i = 0; i < (V + 3) / 4 * 4; ++i) {
@@ -139,8 +118,7 @@ template <int V> __device__ __forceinline__ Raw<Brain, V> brains(const float (&v
 }
 """
 
-_HELPERS = CLAMPED + SHIFTED + BYTES4 + saturated_source("uint8")
-NUMBERS = _READ + _HELPERS.replace("_@", "") + _QUANTISE + _HALVES
+NUMBERS = _READ + (CLAMPED + BYTES4).replace("_@", "") + _QUANTISE + _HALVES
 """Source behind `PACKED_VALUES`.
 
 number(raw, i, zero<T>(zero_point)): value i of a `Raw<T, V>` less the zero point, as float.
