@@ -99,22 +99,23 @@ class Strategies:
         if settings.knowledge is not None:
             best = predicted(settings.knowledge, workload, templates, target)
             found += [Candidate(one.template.name, one.config) for one in best[: question.opening]]
-        return found
+        space = self._space(question)
+        return [candidate for candidate in found if candidate in space]
 
     def _strategy(self, question: Question) -> Strategy[Candidate]:
         strategy = self._strategies.get(question.task)
         if strategy is None:
-            target = self._settings.target
-            space = UnionSpace(
-                {
-                    name: self._registry[name].space(question.workload, target)
-                    for name in question.templates
-                }
-            )
+            space = self._space(question)
             prior = self._prior(question, space)
             strategy = make_strategy(self._settings.tuner, space, question.seed, prior)
             self._strategies[question.task] = strategy
         return strategy
+
+    def _space(self, question: Question) -> UnionSpace:
+        workload, target = question.workload, self._settings.target
+        return UnionSpace(
+            {name: self._registry[name].space(workload, target) for name in question.templates}
+        )
 
     def _prior(self, question: Question, space: UnionSpace) -> Prior | None:
         model = self._settings.knowledge
