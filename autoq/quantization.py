@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import onnx.version_converter
 
+from autoq.border_images import border_additions, unrounded_before
 from autoq.calibration import calibration_samples
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import DYNAMIC, read_model
@@ -46,7 +47,8 @@ def quantize(
     numbers, which is only good for measuring time. Weights are `weights` ("int8" or "int4"),
     activations `activation` ("uint8", "int8", "uint4" or "int4"), `format` is "QDQ" or, for 8 bits,
     "QOperator". `fuse` folds batch normalisation into convolutions first, which would otherwise be
-    quantised and run on its own.
+    quantised and run on its own. In QDQ form, what pruning adds at the borders of images stays
+    float32, which kernels add to a convolution's sums.
     Raises InputError for options and calibration data that do not fit, or where onnxruntime is
     missing; ModelError for a model that cannot be read or quantised.
     """
@@ -70,6 +72,7 @@ def quantize(
         finished = folder / "quantised.onnx"
         try:
             proto = _fused(proto, folder) if fuse else proto
+            borders = border_additions(proto) if format == "QDQ" else []
             quantization.quantize_static(
                 proto,
                 finished,
@@ -78,10 +81,15 @@ def quantize(
                 per_channel=per_channel,
                 weight_type=types[_TYPES[weights]],
                 activation_type=types[_TYPES[activation]],
+                nodes_to_exclude=borders,
             )
         except Exception as error:  # onnxruntime's own errors have no common class
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelError(f"{model}: onnxruntime cannot quantise it ({reason})") from error
+        if borders:
+            quantised = onnx.load(finished)
+            unrounded_before(quantised, borders)
+            onnx.save(quantised, finished)
         with replace_file(target) as file, finished.open("rb") as source:
             shutil.copyfileobj(source, file)
 

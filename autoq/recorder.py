@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
@@ -21,22 +21,26 @@ from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.compiling import CompileCount, compile_ahead
 from autoq.recording.devices import opened_measurers, provenance_of
 from autoq.recording.kept_kernels import Place
-from autoq.recording.known import Known, known_as, known_in
+from autoq.recording.known import known_in
 from autoq.recording.measuring import Recorder
 from autoq.recording.naming import file_name
 from autoq.recording.options import RecordOptions
 from autoq.recording.output import earlier_space, journal_path, write_spaces
-from autoq.recording.plan import Planned, planned
+from autoq.recording.plan import Planned
 from autoq.recording.summary import Recorded
+from autoq.recording.wanted import (
+    as_planned,
+    planned_identity,
+    recorded_names,
+    still_to_compile,
+    still_to_measure,
+)
 from autoq.records.journal import Journal
-from autoq.records.record import Device, identity
-from autoq.records.recorded_space import RecordedWorkload
 from autoq.scratch import scratch_folder, sweep
-from autoq.search.knobs import plain_config
+from autoq.search.space import Space
 from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.workload import Workload
-from autoq.templates.workload_key import key
 from autoq.tuning.clock import MonotonicClock
 from autoq.tuning.prepare import ModelWorkload, tunable
 
@@ -69,10 +73,9 @@ def compile_spaces(
             for workload, matching in _tunable(workloads, templates, host):
                 if signals.requested:
                     break
-                plan = _unknown(
-                    _planned(workload, matching, host, options),
-                    known.get(workload, frozenset()), templates,
-                )  # fmt: skip
+                plan = still_to_compile(
+                    workload, matching, host, options, known.get(workload, frozenset()), templates
+                )
                 place = BundleFolder.create(
                     folder / file_name(workload), workload, host.target.arch
                 )
@@ -101,7 +104,7 @@ def record_spaces(
     require_device(host)
     templates = load_registry(options.registry)
     plans = {
-        workload: list(_planned(workload, matching, host, options))
+        workload: list(as_planned(workload, matching, host, options))
         for workload, matching in _tunable(workloads, templates, host)
     }
     return _measure(plans, None, _folder(output), options, host, templates, notify)
@@ -131,12 +134,15 @@ def measure_spaces(
                 f"{folder.folder}: kernels for {folder.arch}; the device is {host.target.arch}"
             )
         plan = plans.setdefault(folder.workload, [])
+        spaces: dict[str, Space[Any]] = {}
         for one in folder.compiled[: None if options.exhaustive else options.samples]:
             template = templates.get(one.template)
             if template is None or template.version != one.version:
                 old += 1
                 continue
-            config = template.space(folder.workload, host.target).from_dict(one.config)
+            if template.name not in spaces:
+                spaces[template.name] = template.space(folder.workload, host.target)
+            config = spaces[template.name].from_dict(one.config)
             plan.append(Planned(Candidate(one.template, config), one.drawn))
             places[Job(folder.workload, one.template, config)] = folder, one
     if old:
@@ -166,17 +172,18 @@ def _measure(
         measurers = held.enter_context(opened_measurers(host, options, scratch, places))
         device = measurers[0].device
         names = {
-            workload: [_identity(workload, one, templates, device) for one in plan]
+            workload: [planned_identity(workload, one, templates, device) for one in plan]
             for workload, plan in plans.items()
         }
+        known = {
+            workload: recorded_names(journal, earlier_space(output, workload), templates)
+            for workload, journal in journals.items()
+        }
+        samples = None if options.exhaustive or places is not None else options.samples
         jobs = {
-            workload: _missing(
-                workload, plan, names[workload],
-                _known(workload, journals[workload], earlier_space(output, workload), templates),
-                None if options.exhaustive or places is not None else options.samples,
-            )
+            workload: still_to_measure(workload, plan, names[workload], known[workload], samples)
             for workload, plan in plans.items()
-        }  # fmt: skip
+        }
         until = None if options.time_budget is None else clock.now() + options.time_budget
         recorder = Recorder(
             measurers, provenance_of(device), templates, journals,
@@ -197,73 +204,6 @@ def _measure(
     }
     written = write_spaces(output, list(plans), drawn, options.export)
     return Recorded(measured, tuple(written), interrupted)
-
-
-def _known(
-    workload: Workload,
-    journal: Journal,
-    earlier: RecordedWorkload | None,
-    templates: Mapping[str, Template],
-) -> set[str]:
-    """What has a record in the record file or an earlier space, of templates as they are now."""
-    found = {
-        record.identity
-        for record in journal.existing.records
-        if _current(templates, record.template, record.template_version)
-    }
-    if earlier is not None:
-        found |= {
-            identity(key(workload), t.template, t.version, t.config, earlier.device)
-            for t in earlier.trials
-            if _current(templates, t.template, t.version)
-        }
-    return found
-
-
-def _current(templates: Mapping[str, Template], name: str, version: int) -> bool:
-    return name in templates and templates[name].version == version
-
-
-def _missing(
-    workload: Workload,
-    plan: Sequence[Planned],
-    names: Sequence[str],
-    known: set[str],
-    samples: int | None,
-) -> list[Job]:
-    """What of a plan has no record yet, as much of it as makes up the wanted samples."""
-    found = [
-        Job(workload, one.candidate.template, one.candidate.config)
-        for one, name in zip(plan, names, strict=True)
-        if name not in known
-    ]
-    return found if samples is None else found[: max(0, samples - len(known))]
-
-
-def _identity(
-    workload: Workload, one: Planned, templates: Mapping[str, Template], device: Device
-) -> str:
-    """The `Record.identity` that a planned configuration will have."""
-    template = templates[one.candidate.template]
-    config = plain_config(one.candidate.config)
-    return identity(key(workload), template.name, template.version, config, device)
-
-
-def _planned(
-    workload: Workload, templates: list[Template], host: Host, options: RecordOptions
-) -> Iterator[Planned]:
-    source = planned(workload, templates, host.target, options.seed, options.exhaustive)
-    return source if options.exhaustive else islice(source, options.samples)
-
-
-def _unknown(
-    plan: Iterable[Planned], known: Known, templates: Mapping[str, Template]
-) -> Iterator[Planned]:
-    """What of a plan no earlier recording holds."""
-    for one in plan:
-        name, config = one.candidate.template, plain_config(one.candidate.config)
-        if known_as(name, templates[name].version, config) not in known:
-            yield one
 
 
 def _tunable(

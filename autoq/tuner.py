@@ -23,6 +23,7 @@ from autoq.scratch import scratch_folder, sweep
 from autoq.templates.base import Template
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
+from autoq.tuning.asking import PREDICTED
 from autoq.tuning.opening import make_asker, opening_measurer
 from autoq.tuning.options import check_layouts, make_options
 from autoq.tuning.pacing import Pacing
@@ -117,7 +118,7 @@ def tune(
         closing(make_asker(host, settings, replayed, knowledge)) as asker,
         opening_measurer(host, settings, scratch, pacing) as opened,
     ):
-        tasks = make_tasks(chosen, host.target, settings.seed, knowledge)
+        tasks = make_tasks(chosen, host.target, settings.seed, PREDICTED if knowledge else 0)
         try:
             measurer = opened()
         except OutOfTime:

@@ -19,6 +19,8 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
         for depth in (18, 34, 50, 101)
     },
     "efficientnet_b0": lambda image: models.efficientnet_b0(image=image),
+    "mobilenet_v2": lambda image: models.mobilenet_v2(image=image),
+    "googlenet": lambda image: models.googlenet(image=image),
     "shufflenet_v2": lambda image: models.shufflenet_v2(image=image),
     "mlp_mixer": lambda image: models.mlp_mixer(image=image),
     "vit": lambda image: models.vit(image=image),

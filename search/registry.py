@@ -12,7 +12,7 @@ from autoq.search.strategies.classifier import Classifier
 from autoq.search.strategies.diverse_annealing import DiverseAnnealing
 from autoq.search.strategies.evolution import Evolution
 from autoq.search.strategies.guided import Guided
-from autoq.search.strategies.ideas import WITHOUT
+from autoq.search.strategies.ideas import OTHERWISE, WITHOUT
 from autoq.search.strategies.informed import Informed, Prior
 from autoq.search.strategies.metaschedule import MetaSchedule
 from autoq.search.strategies.random_search import RandomSearch
@@ -36,9 +36,9 @@ STRATEGIES: dict[str, MakeStrategy] = {
     "tpe": Tpe,
 }
 ABLATIONS: dict[str, MakeStrategy] = {
-    name: partial(Informed, ideas=ideas) for name, ideas in WITHOUT.items()
+    name: partial(Informed, ideas=ideas) for name, ideas in {**WITHOUT, **OTHERWISE}.items()
 }
-"""Ours with one idea left out: for comparisons, not for tuning."""
+"""Ours with one idea left out, or with one that was no gain: for comparisons, not for tuning."""
 
 KNOWING: dict[str, Callable[[SearchSpace[Any], int, Prior], Strategy[Any]]] = {
     "informed": lambda space, seed, prior: Informed(space, seed, prior=prior),

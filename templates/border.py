@@ -2,16 +2,19 @@
 
 A quantised image is padded with its zero point z, and `sum((x - z) * w)` over the taps inside the
 image equals `sum(x * w) - z * sum(w inside)`. Kernels pad with 0, so the second term depends on
-which taps fall inside: it is one constant for each class of rows times each class of columns.
+which taps fall inside: it is one constant for each class of rows times each class of columns. A
+bias that differs by these classes itself is added there (`Conv2d.border_bias`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.templates.operators.conv2d import Conv2d
+if TYPE_CHECKING:
+    from autoq.templates.operators.conv2d import Conv2d
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class BorderClasses:
         if position < self.head:
             return position
         return max(position - (self.extent - self.tail) + 1, 0) + self.head
+
+    def places(self) -> np.ndarray:
+        """The class of every row."""
+        return np.array([self.of(position) for position in range(self.extent)])
 
     def representative(self, index: int) -> int:
         """A row of class `index` (clamped to the image where no row has it)."""
@@ -79,12 +86,12 @@ def border_bias(
 ) -> np.ndarray:
     """Bias table int32 [row classes, column classes, k] for kernels that pad with 0.
 
-    weight: int8 [k, r, s, c / groups]; bias: int32 [k]; x_zero_point: of the activations as the
-    kernel reads them.
+    weight: int8 [k, r, s, c / groups]; bias: int32 [k], or such a table; x_zero_point: of the
+    activations as the kernel reads them.
     """
     rows, columns = border_classes(workload)
     top, left, _, _ = workload.padding
-    sums = weight.astype(np.int64).sum(axis=3)
+    sums = weight.sum(axis=3, dtype=np.int64)
     in_rows = _taps_inside(rows, workload.h, workload.r, workload.stride[0], top,
                            workload.dilation[0])  # fmt: skip
     in_columns = _taps_inside(columns, workload.w, workload.s, workload.stride[1], left,

@@ -10,6 +10,7 @@ values; int4 and uint4 arrays are stored two values a byte along the channels (`
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -138,7 +139,7 @@ class Workload(ABC):
         """How far a right kernel's outputs may lie from `reference`; integers are equal."""
         return Tolerance()
 
-    @property
+    @functools.cached_property
     def layouts(self) -> frozenset[str]:
         """Layouts that a template must know to compute the workload."""
         return frozenset(spec.layout for spec in (*self.inputs, *self.outputs))

@@ -131,7 +131,7 @@ def test_a_fault_of_the_machine_ends_the_run_with_all_trials_kept(tmp_path):
     path = tmp_path / "log.jsonl"
     with pytest.raises(EnvironmentFault, match="No space left"):
         tune(
-            [ModelWorkload(FAKE, 1), ModelWorkload(dataclasses.replace(FAKE, k=64), 1)],
+            [ModelWorkload(FAKE, 1), ModelWorkload(dataclasses.replace(FAKE, k=16), 1)],
             trials=1000,
             output=path,
             target="cpu",
@@ -152,7 +152,7 @@ SCRIPT = """
     from autoq.tuner import tune
     from autoq.tuning.task import ModelWorkload
 
-    works = [ModelWorkload(Gemm(16, 24, 32 * (i + 1), epilogue=Epilogue("int32")), 1)
+    works = [ModelWorkload(Gemm(16, 24, 8 * (i + 1), epilogue=Epilogue("int32")), 1)
              for i in range(4)]
     with progress(sys.stdout) as show:
         tune(works, trials=32, output={path!r}, target="cpu", tuner="random", seed=1,
@@ -217,7 +217,7 @@ def test_kill_9_loses_at_most_the_batch_under_way_and_a_polite_end_nothing(tmp_p
     kept = read_records(path)
     assert not kept.rejected and not kept.torn
     assert len(survived) + 2 <= len(kept.records) < 32
-    works = [ModelWorkload(dataclasses.replace(FAKE, k=32 * (i + 1)), 1) for i in range(4)]
+    works = [ModelWorkload(dataclasses.replace(FAKE, k=8 * (i + 1)), 1) for i in range(4)]
     with without_processes():
         tune(
             works, trials=32, output=path, target="cpu", tuner="random", seed=1,

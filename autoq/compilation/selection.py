@@ -16,7 +16,7 @@ from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family, quanti
 from autoq.kernel import compile_kernel
 from autoq.kernel.compile import compile_program
 from autoq.kernel.kernel_store import KernelStore
-from autoq.knowledge.choice import predicted, usable, worthwhile
+from autoq.knowledge.choice import default_of, predicted, usable, worthwhile
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.database import Database
 from autoq.records.lookup import Choice, lookup
@@ -179,7 +179,7 @@ def choose(
     tunable = [template for template in matches if template.tunable]
     model = usable(models, target.arch, host.device)
     preferred = matches[0]
-    default = preferred.default(workload, target)
+    default = default_of(preferred, workload, target)
     least = None
     if model is not None and preferred.tunable:
         least = model.least_promise(preferred.name, preferred.version)

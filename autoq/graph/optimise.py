@@ -13,6 +13,7 @@ from autoq.graph.lowering.lower import lower
 from autoq.graph.lowering.merging.attention import merge_attention
 from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
+from autoq.graph.lowering.merging.gathers import merge_gathers
 from autoq.graph.lowering.merging.products import merge_products
 from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
@@ -132,6 +133,7 @@ def _optimised(
     pad_hidden_channels(graph, target)
     lowered = lower(graph)
     merge_rows(lowered, target)
+    merge_gathers(lowered, target)
     choose_storage(lowered, target, templates)
     absorb_tables(lowered, target, templates)
     merge_attention(lowered, target, templates)

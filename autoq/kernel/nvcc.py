@@ -21,8 +21,9 @@ from autoq.scratch import scratch_folder
 
 FLAGS = ("-O3", "-std=c++17", "-cubin", "-I.", "-Xptxas", "-v", "--expt-relaxed-constexpr")
 
-# ptxas warns, and the kernel is then slow or wrong: wgmma serialised, registers exhausted.
-_FATAL = re.compile(r"\bC7512\b|\bC7602\b|wgmma.*serializ", re.IGNORECASE)
+# ptxas warns, and the kernel is then slow or wrong: setmaxnreg ignored, so that consumers spill,
+# wgmma serialised, registers exhausted.
+_FATAL = re.compile(r"\bC7508\b|\bC7512\b|\bC7602\b|wgmma.*serializ", re.IGNORECASE)
 # How nvcc and ptxas begin a complaint about what they were given to compile.
 _SOURCE_ERROR = re.compile(r"kernel\.cu\(\d+\)|ptxas (error|fatal)|nvlink error")
 # How nvcc says that a program it runs was ended: "'ptxas' died due to signal 9 (Kill signal)".
@@ -67,8 +68,9 @@ def nvcc_version() -> str:
 def compile_cuda(source: str, arch: str, cache_dir: Path | None) -> Cubin:
     """Compile CUDA C++ for one arch such as "sm_90a".
 
-    Raises BuildError with the compiler's first complaint, also for wgmma that ptxas serialises
-    and for registers that do not suffice; such failures are cached as well. Raises TargetError
+    Raises BuildError with the compiler's first complaint, also for wgmma that ptxas serialises,
+    for setmaxnreg that it ignores and for registers that do not suffice; such failures are cached
+    as well. Raises TargetError
     when nvcc does not work here, EnvironmentFault without disk or memory for it, and CompilerDied
     when it crashes or is killed.
     """

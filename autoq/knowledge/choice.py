@@ -7,6 +7,7 @@ choices for ResNet-50's layers are slower than their defaults on average (`searc
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,12 @@ class Prediction:
     slowness: float
 
 
+@functools.lru_cache(maxsize=1024)
+def default_of(template: Template, workload: Workload, target: Target) -> Any:
+    """The untuned configuration of a template, which takes up to a fifth of a second to find."""
+    return template.default(workload, target)
+
+
 def predicted(
     model: KnowledgeModel, workload: Workload, templates: Sequence[Template], target: Target
 ) -> list[Prediction]:
@@ -49,7 +56,7 @@ def predicted(
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
-        codes = [space.code(template.default(workload, target))]
+        codes = [space.code(default_of(template, workload, target))]
         if template is templates[0]:
             codes += _estimated(space, codes)
         configs = {code: space.config(code) for code in codes}

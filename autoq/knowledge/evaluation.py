@@ -56,15 +56,18 @@ def leave_one_out(
     counts: Sequence[int] = COUNTS,
     notify: Callable[[str], None] = lambda text: None,
     jobs: int = 1,
+    least: int = 0,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
 
-    jobs: threads, which take a shape at a time; the result is the same with any number.
+    jobs: threads, which take a shape at a time; the result is the same with any number. least:
+    lessons of fewer configurations are learnt from and not ranked.
     """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
     for one in lessons:
-        shapes[one.shape].append(_Held(one, templates))
+        if len(one.seconds) >= least:
+            shapes[one.shape].append(_Held(one, templates))
     work = _Work(lessons, versions, seeds, counts)
     found: dict[str, list[LeftOut]] = {}
 

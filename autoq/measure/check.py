@@ -3,32 +3,78 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
-from ml_dtypes import finfo
+from ml_dtypes import finfo, iinfo
 
 from autoq.templates.element import element
 from autoq.templates.target import Target
 from autoq.templates.workload import Tolerance, Workload
 
+# Elements that are judged at once: their intermediates stay in a core's own cache.
+_PART = 1 << 17
+
+
+class Expected:
+    """The right outputs of a workload, and how far an element of a candidate's may lie from them.
+
+    Elements may be as far off as `Workload.tolerance` says. What follows from the right outputs
+    alone is worked out once, for all candidates that are compared with them.
+
+    Args:
+        outputs: the right ones, in the order of the workload's.
+        workload: what they are of.
+        target: what candidates run on.
+        spread: `map`, or that of an executor whose threads judge a large output together.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[np.ndarray],
+        workload: Workload,
+        target: Target,
+        spread: Callable[[Callable[[slice], bool], Iterator[slice]], Iterable[bool]] = map,
+    ) -> None:
+        tolerance = workload.tolerance(target)
+        self.outputs = outputs
+        self._names = [spec.name for spec in workload.outputs] if len(outputs) > 1 else [""]
+        self._bounds = [_bounds(array, tolerance) for array in outputs]
+        self._spread = spread
+
+    @property
+    def bytes(self) -> int:
+        """Of host memory, bounds included."""
+        bounds = (array for one in self._bounds for array in one.arrays)
+        return sum(array.nbytes for array in (*self.outputs, *bounds))
+
+    def complaint(self, outputs: Sequence[np.ndarray]) -> str | None:
+        """What is wrong with the first output that has a wrong element, in one line, by its name
+        where there are several; None when every element is right.
+        """
+        for y, right, bounds, name in zip(
+            outputs, self.outputs, self._bounds, self._names, strict=True
+        ):
+            if not self._all_right(y, bounds):
+                wrong = ~bounds.right(y.reshape(-1), slice(None))
+                found = _first_wrong(y, right, wrong.reshape(y.shape))
+                return f"{name}: {found}" if name else found
+        return None
+
+    def _all_right(self, y: np.ndarray, bounds: _Steps | _Shares) -> bool:
+        flat = y.reshape(-1)
+
+        def right(part: slice) -> bool:
+            return bool(bounds.right(flat[part], part).all())
+
+        return all((map if flat.size <= _PART else self._spread)(right, _parts(flat.size)))
+
 
 def complaint(
     y: np.ndarray, expected: np.ndarray, workload: Workload, target: Target
 ) -> str | None:
-    """What is wrong with an output, in one line; None when every element is right.
-
-    Elements may be as far off as `Workload.tolerance` says.
-    """
-    wrong = _wrong(y, expected, workload.tolerance(target))
-    count = int(np.count_nonzero(wrong))
-    if not count:
-        return None
-    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), y.shape))
-    return (
-        f"{count} of {y.size} elements wrong; first at {list(first)}: "
-        f"{y[first]} instead of {expected[first]}"
-    )
+    """`Expected.complaint` of one output."""
+    return Expected([expected], workload, target).complaint([y])
 
 
 def complaints(
@@ -37,32 +83,75 @@ def complaints(
     workload: Workload,
     target: Target,
 ) -> str | None:
-    """`complaint` of the first output with a wrong element, by its name where there are several."""
-    for y, right, spec in zip(outputs, expected, workload.outputs, strict=True):
-        found = complaint(y, right, workload, target)
-        if found is not None:
-            return found if len(expected) == 1 else f"{spec.name}: {found}"
-    return None
+    """`Expected.complaint` of outputs that are compared once."""
+    return Expected(expected, workload, target).complaint(outputs)
 
 
-def _wrong(y: np.ndarray, expected: np.ndarray, tolerance: Tolerance) -> np.ndarray:
-    if not element(str(expected.dtype)).floating:
-        differs = y != expected
-        if tolerance.steps == 0 or not differs.any():
-            return differs
-        return np.abs(y.astype(np.int64) - expected.astype(np.int64)) > tolerance.steps
-    spacing = _spacing(expected)
-    y, expected = y.astype(np.float32), expected.astype(np.float32)
-    finite = expected[np.isfinite(expected)].astype(np.float64)
-    scale = math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
-    sizes = np.maximum(np.abs(expected), scale)
-    if tolerance.rows:
-        rows = np.where(np.isfinite(expected), expected, 0)
-        sizes = np.maximum(sizes, np.sqrt(np.mean(rows**2, axis=-1, keepdims=True)))
-    bound = tolerance.relative * sizes + spacing
-    with np.errstate(invalid="ignore"):
-        # Negated, so that a NaN is wrong.
-        return ~((np.abs(y - expected) <= bound) | (y == expected))
+class _Steps:
+    """Bounds of integers: the least and the largest value of each element."""
+
+    def __init__(self, expected: np.ndarray, steps: int) -> None:
+        flat = expected.reshape(-1)
+        self._low = self._high = flat
+        if steps:
+            limits, wide = iinfo(flat.dtype), flat.astype(np.int64)
+            self._low = np.maximum(wide - steps, int(limits.min)).astype(flat.dtype)
+            self._high = np.minimum(wide + steps, int(limits.max)).astype(flat.dtype)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return () if self._low is self._high else (self._low, self._high)
+
+    def right(self, y: np.ndarray, part: slice) -> np.ndarray:
+        if self._low is self._high:
+            return y == self._low[part]
+        return (y >= self._low[part]) & (y <= self._high[part])
+
+
+class _Shares:
+    """Bounds of floats: how far each element may lie from what is expected, in float32."""
+
+    def __init__(self, expected: np.ndarray, tolerance: Tolerance) -> None:
+        spacing = _spacing(expected)
+        wide = expected.astype(np.float32)
+        finite = wide[np.isfinite(wide)].astype(np.float64)
+        scale = math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
+        sizes = np.maximum(np.abs(wide), scale)
+        if tolerance.rows:
+            rows = np.where(np.isfinite(wide), wide, 0)
+            sizes = np.maximum(sizes, np.sqrt(np.mean(rows**2, axis=-1, keepdims=True)))
+        self._expected = wide.reshape(-1)
+        self._bound = np.asarray(tolerance.relative * sizes + spacing).reshape(-1)
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self._expected, self._bound
+
+    def right(self, y: np.ndarray, part: slice) -> np.ndarray:
+        y, expected = y.astype(np.float32), self._expected[part]
+        with np.errstate(invalid="ignore"):
+            # A NaN is within no bound, and equals nothing.
+            near = np.abs(y - expected) <= self._bound[part]
+            return near if near.all() else near | (y == expected)
+
+
+def _bounds(expected: np.ndarray, tolerance: Tolerance) -> _Steps | _Shares:
+    if element(str(expected.dtype)).floating:
+        return _Shares(expected, tolerance)
+    return _Steps(expected, tolerance.steps)
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(start, start + _PART) for start in range(0, size, _PART))
+
+
+def _first_wrong(y: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
+    count = int(np.count_nonzero(wrong))
+    first = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), y.shape))
+    return (
+        f"{count} of {y.size} elements wrong; first at {list(first)}: "
+        f"{y[first]} instead of {expected[first]}"
+    )
 
 
 def _spacing(expected: np.ndarray) -> np.ndarray | float:

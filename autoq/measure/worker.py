@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from autoq.devices import cpu_name
 from autoq.errors import AutoqError, DriverError
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.bench import POISON, Bench, CpuBench, LoadedCandidate
-from autoq.measure.check import complaints
+from autoq.measure.check import Expected
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
+from autoq.measure.packed_constants import PackedConstants
 from autoq.measure.stopwatch import in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
@@ -26,7 +28,8 @@ from autoq.runtime.kernel import Kernel
 from autoq.templates.target import Target
 from autoq.templates.workload import Arrays, Workload
 
-# Bytes of inputs and references that a worker keeps on the host, and again on the device.
+# Bytes of inputs, references and packed constants that a worker keeps on the host; the inputs and
+# outputs lie on the device as well.
 _CACHE_BYTES = 4 << 30
 
 
@@ -91,13 +94,14 @@ class _Case:
     """Activations and the expected outputs are as they are stored, two 4-bit values a byte."""
 
     activations: Arrays
-    constants: dict[str, Any]
-    expected: Arrays
+    constants: PackedConstants
+    expected: Expected
     bench: Bench
 
     @property
     def bytes(self) -> int:
-        return sum(array.nbytes for array in (*self.activations, *self.expected))
+        inputs = sum(array.nbytes for array in self.activations)
+        return inputs + self.expected.bytes + self.constants.bytes
 
 
 def serve(settings: WorkerSettings) -> Callable[[Any], Any]:
@@ -112,6 +116,7 @@ class Worker:
         self._settings = settings
         self._templates = load_registry(settings.registry)
         self._gpu = cuda_driver.Device(settings.ordinal) if settings.target.kind == "cuda" else None
+        self._judges = ThreadPoolExecutor(settings.threads)
         self._cases: OrderedDict[Workload, _Case] = OrderedDict()
 
     def handle(self, request: Describe | Prepare | Run | Compare) -> Any:
@@ -146,7 +151,12 @@ class Worker:
             if self._gpu is None
             else CudaBench(self._gpu, activations, expected)
         )
-        self._cases[workload] = _Case(activations, constants, expected, bench)
+        self._cases[workload] = _Case(
+            activations,
+            PackedConstants(workload, constants),
+            Expected(expected, workload, settings.target, self._judges.map),
+            bench,
+        )
         while len(self._cases) > 1 and self._held_bytes() > _CACHE_BYTES:
             self._cases.popitem(last=False)
 
@@ -189,25 +199,13 @@ class Worker:
     ) -> LoadedCandidate | Measurement:
         """A candidate whose every output element is right, or what is wrong with it."""
         template = self._templates[job.template]
-        constants = template.constants(job.workload, job.config, case.constants)
-        loaded = case.bench.load(kernel, constants)
+        loaded = case.bench.load(kernel, case.constants.of(template, job.config))
         launches = 2 if timing.overlapped else 1
-        wrong = self._check(case, job.workload, loaded, launches)
+        wrong = _check(case, loaded, launches)
         if wrong and case.bench.restore_inputs():
             # An earlier candidate had written over the inputs: judge this one by good ones.
-            wrong = self._check(case, job.workload, loaded, launches)
+            wrong = _check(case, loaded, launches)
         return Measurement(failure="correctness", message=wrong) if wrong else loaded
-
-    def _check(
-        self, case: _Case, workload: Workload, loaded: LoadedCandidate, launches: int
-    ) -> str | None:
-        for poison in POISON:
-            outputs = loaded.run_over(poison, launches)
-            wrong = complaints(outputs, case.expected, workload, self._settings.target)
-            wrong = wrong or loaded.left_dirty()
-            if wrong:
-                return wrong
-        return None
 
     def _lost(self) -> bool:
         """Whether the CUDA context carries a sticky error."""
@@ -218,6 +216,14 @@ class Worker:
         except DriverError:
             return True
         return False
+
+
+def _check(case: _Case, loaded: LoadedCandidate, launches: int) -> str | None:
+    for poison in POISON:
+        wrong = case.expected.complaint(loaded.run_over(poison, launches)) or loaded.left_dirty()
+        if wrong:
+            return wrong
+    return None
 
 
 def _timed(seconds: Sequence[float]) -> Measurement:

@@ -6,7 +6,9 @@ from autoq.models.bert import bert
 from autoq.models.convnext import convnext
 from autoq.models.densenet import densenet
 from autoq.models.efficientnet import efficientnet_b0
+from autoq.models.googlenet import googlenet
 from autoq.models.mixer import mlp_mixer
+from autoq.models.mobilenet import mobilenet_v2
 from autoq.models.resnet import resnet
 from autoq.models.shufflenet import shufflenet_v2
 from autoq.models.vit import vit
@@ -16,7 +18,9 @@ __all__ = [
     "convnext",
     "densenet",
     "efficientnet_b0",
+    "googlenet",
     "mlp_mixer",
+    "mobilenet_v2",
     "resnet",
     "shufflenet_v2",
     "vit",

@@ -31,12 +31,13 @@ def prune_matrices(
     sparsity: float,
     bounds: Sequence[Bounds] | None = None,
     dead_rows: DeadRows | None = None,
+    tolerance: float = TOLERANCE,
 ) -> list[Pruned]:
     """Which weights of matrices [k, n] stay, by their scores in one ranking of all.
 
     scores: of each matrix, float [k, n], no less than 0. sparsity: the share of all weights
-    together that is pruned, reached within 0.5% of them. bounds: of the sparsity of each matrix,
-    `default_bounds` where None. dead_rows: as in `tile_wise`, of tw, trw and tvw.
+    together that is pruned, reached within `tolerance` of them. bounds: of the sparsity of each
+    matrix, `default_bounds` where None. dead_rows: as in `tile_wise`, of tw, trw and tvw.
     Raises InputError where the pattern, the bounds or the matrices do not allow that sparsity.
     """
     pattern.require_sparsity(sparsity)
@@ -50,7 +51,7 @@ def prune_matrices(
     made = _pruned(scores, pattern, sparsity, bounds, dead_rows)
     kept = sum(int(np.count_nonzero(one.mask)) for one in made)
     reached = 1 - kept / sum(one.size for one in scores)
-    if abs(reached - sparsity) > TOLERANCE:
+    if abs(reached - sparsity) > tolerance:
         raise InputError(
             f"sparsity {sparsity:g}: {pattern} comes to {reached:.4g} at the nearest on these "
             "matrices; give that, wider bounds or a smaller granularity"

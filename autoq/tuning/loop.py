@@ -118,6 +118,8 @@ class Loop:
             if not self._under_way:
                 self._since = self.pacing.clock.now()
             self._ask(task, size if expected is None else min(size, expected))
+            if self.measurer.pipelined:
+                self._submit_answers()  # Compilers need not wait for what else is asked.
 
     def _group_size(self) -> int:
         """Candidates that may be under way before more are asked for."""

@@ -11,21 +11,14 @@ from typing import Any
 from autoq.errors import InputError
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.precision import Precision
-from autoq.knowledge.choice import predicted
-from autoq.knowledge.model import KnowledgeModel
 from autoq.records.database import Conditions, Database
 from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
-from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
-
-# Predictions that are measured before a strategy is asked: of a workload that a model has not seen,
-# the best of its first four reaches the best recorded speed in the median.
-_PREDICTED = 4
 
 Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload | Workload]
 
@@ -110,29 +103,13 @@ def make_tasks(
     workloads: Sequence[tuple[int, ModelWorkload, Sequence[Template]]],
     target: Target,
     seed: int,
-    knowledge: KnowledgeModel | None = None,
+    predicted: int = 0,
 ) -> list[Task]:
-    """Tasks of numbered workloads; each begins with its defaults and a model's predictions."""
+    """Tasks of numbered workloads; each begins with its defaults and so many predictions."""
     return [
-        Task(
-            index, model, templates, target, seed + index,
-            _first(knowledge, model.workload, templates, target),
-        )
+        Task(index, model, templates, target, seed + index, predicted)
         for index, model, templates in workloads
-    ]  # fmt: skip
-
-
-def _first(
-    model: KnowledgeModel | None,
-    workload: Workload,
-    templates: Sequence[Template],
-    target: Target,
-) -> list[Candidate]:
-    """What a model expects to be fastest."""
-    if model is None:
-        return []
-    found = predicted(model, workload, templates, target)[:_PREDICTED]
-    return [Candidate(one.template.name, one.config) for one in found]
+    ]
 
 
 @dataclass

@@ -119,7 +119,7 @@ class Scheduler:
     def _open(self, task: Task) -> bool:
         # The strategy waits for the first times of all templates.
         ahead = self.batch if self._pipelined and task.trials >= len(task.templates) else 0
-        if task.pending > ahead and not task.defaults_left:
+        if task.pending > ahead and not task.openings_left:
             return False
         limit = self._limits.early_stopping
         stopped = limit is not None and task.trials and task.since_best >= limit

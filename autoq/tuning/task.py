@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,7 +47,8 @@ class Task:
         failures: of the trials, by kind.
         since_best: trials after the one that found the fastest.
         exhausted: whether every configuration has been tried.
-        defaults_left: of the templates and of what was predicted, how many have not been asked for.
+        openings_left: how many of the templates' defaults, and of what a model predicts to be fast,
+            have not been asked for; `predicted` are the latter.
         contest: the times of the trials and of comparisons.
         best_after: the best seconds after each trial that counts, infinite before a success.
     """
@@ -60,7 +60,7 @@ class Task:
         templates: Sequence[Template],
         target: Target,
         seed: int,
-        predicted: Sequence[Candidate] = (),
+        predicted: int = 0,
     ) -> None:
         self.index = index
         self.seed = seed
@@ -71,20 +71,17 @@ class Task:
         self.failures: Counter[str] = Counter()
         self.since_best = 0
         self.exhausted = False
+        self._predicted = predicted
         self.floor_seconds = roofline_seconds(model.workload, target)
         self._space = UnionSpace(
             {name: t.space(model.workload, target) for name, t in self.templates.items()}
         )
         self._untold: list[Trial[Candidate]] = []
         self._seen: set[int] = set()
-        # Some templates estimate their whole space for a default, so the others' wait their turn.
-        defaults = (
-            Candidate(name, template.default(model.workload, target))
-            for name, template in self.templates.items()
-        )
-        untuned = next(defaults)
-        self._defaults = itertools.chain([untuned], defaults, predicted)
-        self.defaults_left = len(self.templates) + len(predicted)
+        first = next(iter(self.templates.values()))
+        untuned = Candidate(first.name, first.default(model.workload, target))
+        self._untuned: Candidate | None = untuned
+        self.openings_left = len(self.templates) + predicted
         # Every default is legal in its own space, by contract of the templates.
         self.contest = Contest(self._space.code(untuned) if untuned in self._space else None)
         self.best_after: list[float] = []
@@ -119,23 +116,29 @@ class Task:
         return self.contest.default is not None and self.contest.default not in self._seen
 
     def question(self, n: int) -> tuple[list[Candidate], Question | None]:
-        """Up to n defaults that are untried, else what to ask the strategy for n candidates.
+        """The untuned default if it is untried, else what to ask the strategy for n candidates.
 
-        They are pending from now on; give the strategy's answer to `answered`. It is asked when all
-        defaults have been: their times say which templates are worth its candidates.
+        They are pending from now on; give the strategy's answer to `answered`. Its first answers
+        are the defaults of the other templates, which may take a second to find, and predictions.
         """
-        chosen: list[Candidate] = []
-        while len(chosen) < n and (candidate := next(self._defaults, None)) is not None:
-            self.defaults_left -= 1
-            if candidate in self._space:
-                self._take(candidate, chosen)
-        if chosen:
-            self.pending += len(chosen)
-            return chosen, None
+        untuned, self._untuned = self._untuned, None
+        if untuned is not None:
+            self.openings_left -= 1
+            chosen: list[Candidate] = []
+            if untuned in self._space:
+                self._take(untuned, chosen)
+            if chosen:
+                self.pending += len(chosen)
+                return chosen, None
+        if self.openings_left:
+            n = min(n, self.openings_left)
+            self.openings_left -= n
         self.pending += n
         told, self._untold = self._untold, []
         names = tuple(self.templates)
-        return [], Question(self.index, self.model.workload, names, self.seed, n, told)
+        return [], Question(
+            self.index, self.model.workload, names, self.seed, n, told, opening=self._predicted
+        )
 
     def answered(self, question: Question, answer: Sequence[Candidate]) -> list[Candidate]:
         """The candidates of an answer that are new; no answer at all ends the task."""

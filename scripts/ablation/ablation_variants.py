@@ -81,7 +81,8 @@ def _template(variant: Variant) -> Template:
     return dataclasses.replace(
         TEMPLATE,
         name=variant.template,
-        space=functools.partial(restricted_space, variant.knobs),
+        # Seeds share a space, whose legal choices take a second to find.
+        space=functools.cache(functools.partial(restricted_space, variant.knobs)),
         default=functools.partial(least_estimated, variant.knobs),
     )
 

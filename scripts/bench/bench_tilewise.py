@@ -8,8 +8,8 @@ in a model (`us`), alone (`alone_us`), and of its first stage. `--rest` pauses b
 `--prepare` compiles kernels, packs weights and computes references into `--cache`, which needs no
 GPU. Rows of cases that are measured replace those of the output file; each row has a date and a
 commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
-`--convolutions` ResNet-50's of 3x3. `--dense` measures beside them the kernel that compile chooses
-for the product that knows no zeros.
+`--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once for each product, the
+kernel that compile chooses where no zeros are known.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import datetime
 import json
 import os
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -45,6 +46,8 @@ from autoq.runtime.cuda.driver import Device
 
 TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
 """As `pruned_products.peers` times libraries; their launches do not overlap."""
+_SECONDS_BETWEEN = 1.0
+"""The output file of many rows takes long to write."""
 
 
 def right(found: np.ndarray, case: Prepared, threads: ThreadPoolExecutor) -> str | None:
@@ -123,14 +126,22 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
         rows = json.loads(options.output.read_text())["rows"]
     dated = {"date": str(datetime.date.today()), "commit": commit()}
 
-    def add(case: PrunedCase, row: dict[str, Any]) -> None:
-        rows.append({"case": case.name, **row, **dated})
-        print(case.name, *(value for name, value in row.items() if name != "spills"), flush=True)
+    written = [time.monotonic()]
+
+    def write() -> None:
         if options.output:
             heading = {"device": str(host.device), "driver": host.driver}
             options.output.write_text(json.dumps({**heading, "rows": rows}, indent=1) + "\n")
+        written[0] = time.monotonic()
+
+    def add(case: PrunedCase, row: dict[str, Any]) -> None:
+        rows.append({"case": case.name, **row, **dated})
+        print(case.name, *(value for name, value in row.items() if name != "spills"), flush=True)
+        if time.monotonic() - written[0] > _SECONDS_BETWEEN:
+            write()
 
     names = {case.name for case in chosen}
+    of_dense: dict[Any, dict[str, Any]] = {}
     rows = [row for row in rows if row["case"] not in names]
     with ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as threads:
         for case in chosen:
@@ -138,10 +149,15 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
             shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
             bench = CudaBench(Device(0), made.activations, shapes)
             for candidate in made.candidates:
-                add(case, timed(candidate, made, bench, timing, threads))
+                row = of_dense.get(case.dense) if candidate.dense else None
+                row = row or timed(candidate, made, bench, timing, threads)
+                if candidate.dense:
+                    of_dense[case.dense] = row
+                add(case, row)
             del bench
     for case, row in peer_times(chosen, [name for name in options.peers.split(",") if name]):
         add(case, row)
+    write()
     if any(row.get("failure") for row in rows if row.get("template")):
         sys.exit("some outputs are wrong")
 

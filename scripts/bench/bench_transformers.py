@@ -129,7 +129,8 @@ def torch_works(case: Case, compile_seconds: float) -> dict[str, Callable[[], An
             model(x)
     works: dict[str, Callable[[], Any]] = {"torch_fp16_cuda_graph": graph.replay}
     if compile_seconds:
-        fast = torch.compile(model, mode="reduce-overhead")
+        # Another case's length would make this one's dynamic, and its kernels slower.
+        fast = torch.compile(model, mode="reduce-overhead", dynamic=False)
 
         def run() -> Any:
             with torch.inference_mode():

@@ -41,8 +41,8 @@ _TURN_SECONDS = 0.05
 
 def tuned(
     model: Path, host: Host, shape: tuple[int, ...], budget: float, seed: int, records: Path
-) -> tuple[float, int]:
-    """Tune for `budget` seconds into the file `records`: wall seconds of the command, trials."""
+) -> float:
+    """Tune for `budget` seconds into the file `records`: wall seconds of the command."""
     options = {
         "--target": host.target.kind,
         "--input-shapes": f"{INPUT}:[{','.join(map(str, shape))}]",
@@ -59,8 +59,7 @@ def tuned(
     seconds = time.monotonic() - started
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
-    lines = read_records(records).records if records.exists() else []
-    return seconds, sum(not record.confirmed for record in lines)
+    return seconds
 
 
 def in_turn(sessions: list[Session]) -> list[float]:
@@ -74,18 +73,26 @@ def in_turn(sessions: list[Session]) -> list[float]:
 
 
 def case(
-    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folder: Path
-) -> dict[str, Any]:
-    """Tune, compile both, compare outputs, time both in turn."""
+    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folder: Path,
+    kept: Path, cache: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Tune, compile both, compare outputs, time both in turn.
+
+    Records are written into `kept`; a run whose records are there already is not made again.
+    """
     shape = (batch, 3, IMAGE, IMAGE)
-    records = folder / f"{network}-{budget:g}s-seed{seed}.jsonl"
-    seconds, trials = tuned(model, host, shape, budget, seed, records)
+    records = kept / f"{network}-{budget:g}s-seed{seed}.jsonl"
+    seconds = None
+    if not records.exists():
+        seconds = tuned(model, host, shape, budget, seed, records)
+    lines = read_records(records).records if records.exists() else []
+    trials = sum(not record.confirmed for record in lines)
     sessions = []
     for name, known in (("untuned", []), ("tuned", [records] if records.exists() else [])):
         artifact = folder / f"{network}.{name}.tar"
         compile(
             model, target=host, output=artifact, tuning_records=known,
-            input_shapes={INPUT: shape}, cache_dir=folder / "kernels", use_shipped_records=False,
+            input_shapes={INPUT: shape}, cache_dir=cache, use_shipped_records=False,
         )  # fmt: skip
         sessions.append(Session(artifact))
     x = np.random.default_rng(1).standard_normal(shape, np.float32)
@@ -102,7 +109,7 @@ def case(
         "untuned_us": untuned_us,
         "tuned_us": tuned_us,
         "slower": tuned_us > ALLOWED_SLOWER * untuned_us,
-        "over_budget": seconds > ALLOWED_OVERRUN * budget,
+        "over_budget": seconds is not None and seconds > ALLOWED_OVERRUN * budget,
     }
 
 
@@ -110,7 +117,8 @@ def _text(row: dict[str, Any]) -> str:
     return (
         f"{row['case']} {row['budget_seconds']:g} s, seed {row['seed']}: "
         f"{row['untuned_us']:.1f} us untuned, {row['tuned_us']:.1f} tuned; "
-        f"{row['trials']} trials in {row['wall_seconds']:.1f} s"
+        f"{row['trials']} trials"
+        + (f" in {row['wall_seconds']:.1f} s" if row["wall_seconds"] else "")
     )
 
 
@@ -123,6 +131,8 @@ def main() -> int:
     parser.add_argument("--budgets", default="30", help="seconds, separated by commas")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each (2)")
     parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--records", type=Path, help="folder of record files, which are kept")
+    parser.add_argument("--cache", type=Path, help="folder of kernels that are compiled already")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
@@ -141,7 +151,10 @@ def main() -> int:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
-                    row = case(network, model, host, options.batch, budget, seed, folder)
+                    row = case(
+                        network, model, host, options.batch, budget, seed, folder,
+                        options.records or folder, options.cache or folder / "kernels",
+                    )  # fmt: skip
                     result["cases"].append(row)
                     options.output.write_text(json.dumps(result, indent=1) + "\n")
                     print(_text(row), flush=True)

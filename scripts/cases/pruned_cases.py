@@ -36,6 +36,8 @@ _CLASSES = {
 }  # fmt: skip
 _LEAST_TILE = 64
 """Extent of a block that is a tile; smaller ones are vectors of so many outputs."""
+_TOLERANCE = 0.02
+"""How far a sparsity may be missed: a matrix of 64 x 64 is one tile, of few rows and columns."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,9 @@ class PrunedCase:
         if weight.dtype.kind == "i":
             weight[weight == 0] = 1  # what is zero is what is pruned
         scores = np.abs(rng.standard_normal(weight.T.shape))
-        (made,) = prune_matrices([scores], self.pattern, self.sparsity, [Bounds()])
+        (made,) = prune_matrices(
+            [scores], self.pattern, self.sparsity, [Bounds()], tolerance=_TOLERANCE
+        )
         pruned = np.where(made.mask.T, weight, np.zeros((), weight.dtype))
         constants["weight"] = pruned.reshape(shape)
         return values, constants

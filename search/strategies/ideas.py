@@ -13,8 +13,8 @@ class Ideas:
     first: trials that the prior alone chooses.
     doubt: deviation of the log times by which the templates' estimates are doubted, and
         doubt_of_records: another prior.
-    models: tree ensembles that choose in turn.
-    resample: whether each is fitted to another resample of the trials, or to all of them.
+    models: tree ensembles that choose in turn; one is fitted to all trials, several each to
+        another resample of them.
     climbs: so often the best by each ensemble are mutated; 0 ranks what was drawn at random.
     batch: configurations to ask for at once, where the caller is free to choose.
     """
@@ -23,17 +23,17 @@ class Ideas:
     first: int = 8
     doubt: float = 0.3
     doubt_of_records: float = 0.1
-    models: int = 8
-    resample: bool = True
+    models: int = 1
     climbs: int = 6
     batch: int = 8
 
 
 WITHOUT = {
     "informed-without-prior": Ideas(prior=False),
-    "informed-of-one-model": Ideas(models=1),
-    "informed-without-resampling": Ideas(resample=False),
     "informed-without-climbing": Ideas(climbs=0),
     "informed-in-batches-of-32": Ideas(batch=32),
 }
 """The search with one idea left out, by name."""
+
+OTHERWISE = {"informed-of-eight-resamples": Ideas(models=8)}
+"""The search with what was no gain."""

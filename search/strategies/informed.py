@@ -3,9 +3,8 @@
 Ours, beyond the paper. A random first batch is the greatest waste of a short search: what a
 template estimates of its own time puts a few configurations above nearly all others. From the first
 eight trials on, boosted trees learn times from features, the estimate among them, or what corrects
-a model of records; each configuration of a batch trusts another ensemble of trees, fitted to
-another resample of the trials, so that a batch is diverse where too little has been measured and
-only there. Batches are small, since each makes the next one better.
+a model of records, and climb to what they predict to be fast. Batches are small, since each makes
+the next one better.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _ALL = Ideas()
 
 
 class Informed(Generic[C]):
-    """Follows a prior for a first batch, then an ensemble of trees over all trials.
+    """Follows a prior for a first batch, then trees over all trials.
 
     Args:
         space: what is searched.
@@ -155,11 +154,11 @@ class Informed(Generic[C]):
         return np.zeros(len(codes)) if self._prior is None else self._known(codes)
 
     def _grown(self, features: np.ndarray, targets: np.ndarray) -> xgboost.Booster:
-        """Trees over a resample of the trials."""
+        """Trees over all trials, or over a resample where there are several ensembles."""
         import xgboost  # takes a second, in every process that knows spaces but never searches them
 
         drawn = np.arange(len(targets))
-        if self._ideas.resample:
+        if self._ideas.models > 1:
             drawn = self._rng.integers(0, len(targets), len(targets))
         self._fits += 1
         settings = {**self._settings, "seed": self._seed * 100_003 + self._fits}

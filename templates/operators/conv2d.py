@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.border import border_classes
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
@@ -19,6 +20,7 @@ from autoq.templates.operators.product import Product
 from autoq.templates.oracle.convolution_sums import ConvolutionSums, Tile
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 
@@ -28,7 +30,9 @@ class Conv2d(Product, operator="conv2d"):
 
     padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
     zero point is not 0 and that padding exists: what lies outside the image then means that zero
-    point, and the kernel takes a bias for every kind of border (see `border.py`).
+    point, and the kernel takes a bias for every kind of border (see `border.py`). `border_bias`
+    says that `bias` itself is int32 [row classes, column classes, k], one for every kind of border,
+    as where constant channels were left out of x: kernels are those of a `zero_point_border`.
     in_dtype is int4, uint4, int8, uint8 or float32; weight_dtype int4 or int8 (float32 for
     float32).
     in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
@@ -36,8 +40,9 @@ class Conv2d(Product, operator="conv2d"):
     sparsity: what is known to be zero of the weight as a matrix [k, r * s * c], of one group.
 
     Raises InputError for extents below 1, other dtypes, a filter larger than the padded image,
-    groups that do not divide c and k, layouts that the arrays cannot have, and a sparsity of
-    several groups.
+    groups that do not divide c and k, layouts that the arrays cannot have, a sparsity of several
+    groups, and a `border_bias` of these or of floats, without `zero_point_border` or behind sums of
+    several scales.
     """
 
     n: int
@@ -58,6 +63,7 @@ class Conv2d(Product, operator="conv2d"):
     in_layout: str = NHWC
     out_layout: str = NHWC
     sparsity: Sparsity | None = None
+    border_bias: bool = False
 
     has_layouts: ClassVar[bool] = True
 
@@ -70,6 +76,10 @@ class Conv2d(Product, operator="conv2d"):
             raise InputError(f"{self}: groups must divide c and k")
         if self.sparsity is not None and self.groups > 1:
             raise InputError(f"{self}: the sparsity is that of the weight of one group")
+        several = self.groups > 1 or self.epilogue.scale_group or self.epilogue.dynamic
+        plain = self.in_dtype == "float32" or not self.zero_point_border
+        if self.border_bias and (several or plain):
+            raise InputError(f"{self}: a bias of borders is of one group of integers and one scale")
         if not {self.in_layout, self.out_layout} <= set(LAYOUTS):
             raise InputError(f"{self}: a layout is one of {', '.join(LAYOUTS)}")
         if self.in_layout == NHWCNC and not self.may_read_blocks:
@@ -147,10 +157,23 @@ class Conv2d(Product, operator="conv2d"):
     def key_fields(self) -> dict[str, Any]:
         """Layouts are named where they are not NHWC, so that older keys stay as they are."""
         fields = super().key_fields()
+        if not self.border_bias:
+            del fields["border_bias"]
         for name in ("in_layout", "out_layout"):
             if fields[name] == NHWC:
                 del fields[name]
         return fields
+
+    @property
+    def constants(self) -> tuple[TensorSpec, ...]:
+        if not self.border_bias:
+            return super().constants
+        rows, columns = border_classes(self)
+        shape = (rows.count, columns.count, self.k)
+        return tuple(
+            dataclasses.replace(spec, shape=shape) if spec.name == "bias" else spec
+            for spec in super().constants
+        )
 
     @property
     def pads_with_zero(self) -> bool:
@@ -170,6 +193,7 @@ class Conv2d(Product, operator="conv2d"):
         if self.epilogue.dynamic:
             zero_point = int(given["x_zero_point"][0])
             scale = np.asarray(scale, np.float32) * given["x_scale"]
+        rows_of, columns_of = (one.places() for one in border_classes(self))
         sums = ConvolutionSums(self, x, np.asarray(constants["weight"]), zero_point)
         factor = constants.get("factor")
         y = np.empty((self.n, self.p, self.q, self.k), element(self.epilogue.out_dtype).dtype)
@@ -178,7 +202,9 @@ class Conv2d(Product, operator="conv2d"):
             y[tile.box] = apply_epilogue(
                 self.epilogue,
                 sums.of(tile),
-                bias[tile.channels],
+                bias[rows_of[tile.rows, None], columns_of[tile.columns], tile.channels]
+                if self.border_bias
+                else bias[tile.channels],
                 None if scale is None else scale[tile.channels],
                 scalars,
                 None if residual is None else residual[tile.box],
@@ -194,6 +220,15 @@ class Conv2d(Product, operator="conv2d"):
         in_threads(compute, sums.tiles(threads), threads)
         return (from_nhwc(y, self.out_layout, self.epilogue.out_dtype),)
 
+    def random_case(self, rng: np.random.Generator) -> tuple[Arrays, dict[str, Any]]:
+        activations, constants = super().random_case(rng)
+        if self.border_bias:
+            (spec,) = (spec for spec in self.constants if spec.name == "bias")
+            most = max(1, int(np.abs(constants["bias"]).max()))
+            borders = rng.integers(-most, most + 1, spec.shape, np.int32)
+            constants["bias"] = constants["bias"] + borders
+        return activations, constants
+
     def __str__(self) -> str:
         kind = f"{self.r}x{self.s}"
         text = f"N{self.n} {kind} {self.h}x{self.w}x{self.c}->{self.k}"
@@ -203,6 +238,8 @@ class Conv2d(Product, operator="conv2d"):
             text += f" d{self.dilation[0]}"
         if self.groups != 1:
             text += f" g{self.groups}"
+        if self.border_bias:
+            text += " bordered"
         if self.in_layout != self.out_layout:
             text += f" {self.in_layout}>{self.out_layout}"
         elif self.in_layout != NHWC:

@@ -76,7 +76,10 @@ class VectorMatrix:
     def row_sums(self) -> np.ndarray:
         """The sum of each row's values, int64 [rows]."""
         totals = np.zeros((self.vector_rows, self.vector), np.int64)
-        np.add.at(totals, self.vector_row_of, self.values)
+        full = np.flatnonzero(self.lengths)
+        if full.size:
+            starts = self.pointers[:-1][full]
+            totals[full] = np.add.reduceat(self.values, starts, axis=0, dtype=np.int64)
         return totals.reshape(-1)[: self.rows]
 
     def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -53,7 +53,7 @@ def test_from_dense_model_to_outputs(autoq, folder, dense_model, options, kernel
     np.savez("batch.npz", x=x)
     _ok(autoq("prune", dense_model, "-o", "pruned.onnx", *options))
     _ok(autoq("quantize", "pruned.onnx", "--calibration", "samples.npz", "-o", "m.onnx"))
-    tuning = ("tune", "m.onnx", "--target", "cpu", "--trials", 12, "-o", "m.jsonl", "--jobs", 2)
+    tuning = ("tune", "m.onnx", "--target", "cpu", "--trials", 8, "-o", "m.jsonl", "--jobs", 2)
     _ok(autoq(*tuning))
     templates = {trial.template for trial in trials_of("m.jsonl")}
     assert any(kernel in name for name in templates), templates

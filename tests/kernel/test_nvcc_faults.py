@@ -39,6 +39,8 @@ def fake_nvcc(tmp_path, monkeypatch):
         ("echo \"nvcc error   : 'ptxas' died due to signal 11\"; exit 139", CompilerDied, "11"),
         ("kill -9 $$", CompilerDied, "signal 9"),
         ("exit 0", EnvironmentFault, "No such file"),
+        ("touch kernel.cubin; echo \"ptxas info : (C7508) 'setmaxnreg' ignored\"", BuildError,
+         "C7508"),
     ],
 )  # fmt: skip
 def test_a_failure_is_told_by_whose_it_is(fake_nvcc, tmp_path, body, error, message):

@@ -39,7 +39,7 @@ def test_a_search_finds_with_a_prior_what_it_seeks_without_for_long(spaces, mode
     def trials(known):
         return np.median([
             trials_to_reach(replay(make_strategy("informed", found.space, seed, known),
-                                   found.measured, 48, 8), best, 0.9)
+                                   found.measured, 16, 8), best, 0.9)
             for seed in range(4)
         ])  # fmt: skip
 

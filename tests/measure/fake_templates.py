@@ -75,7 +75,7 @@ def _build(workload: Gemm, config: FakeConfig, target: Target):
         os.abort()
     if config.behaviour == "build_hang":
         time.sleep(1000)
-    if config.behaviour == "full_disk" and workload.k > 32:
+    if config.behaviour == "full_disk" and workload.k < 32:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if config.behaviour == "slow_build":
         time.sleep(0.15)

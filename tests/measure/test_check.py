@@ -1,5 +1,6 @@
 """The element-by-element check and the threaded reference."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from ml_dtypes import finfo
 
 from autoq.measure.arrays import random_case
-from autoq.measure.check import complaint, complaints
+from autoq.measure.check import Expected, complaint, complaints
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.attention import Attention
@@ -54,6 +55,19 @@ def test_integer_steps_that_are_allowed(workload, target, by, right):
     assert (found is None) == right
     if not right:
         assert found == f"1 of 32 elements wrong; first at [2, 3]: {19 + by} instead of 19"
+
+
+@pytest.mark.parametrize("workload", [PLAIN, RESIDUAL, FLOAT])
+def test_a_large_output_is_judged_in_parts_by_threads(workload):
+    rng, dtype = np.random.default_rng(0), workload.outputs[0].dtype
+    expected = rng.integers(-100, 100, (3, 1 << 17)).astype(dtype)
+    threaded = Expected([expected], workload, CPU, ThreadPoolExecutor(2).map)
+    assert threaded.complaint([expected]) is None
+    for at in ((0, 0), (1, 5), (2, (1 << 17) - 1)):
+        wrong = _changed(expected, at, 5)
+        found = threaded.complaint([wrong])
+        assert found == complaint(wrong, expected, workload, CPU)
+        assert found is not None and found.startswith("1 of 393216 ") and f"{list(at)}" in found
 
 
 def test_a_wrapped_integer_is_not_one_step_off():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_models.networks import FORMS, LIGHT, light_path, randomised_light
+from onnx_models.networks import LIGHT, light_path, randomised_light
 from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq import Session, compile
@@ -20,10 +20,8 @@ from autoq.templates.target import parse_target
 LEFT_OUT = (
     "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "vgg19", "zfnet512",
 )  # fmt: skip
-# What is read of a QOperator model is the graph of the QDQ one: `graph/test_networks` has both.
-CASES = [
-    (name, form) for name in LIGHT for form in FORMS if name not in LEFT_OUT and form != "QOperator"
-]
+# A form each, of which QOperator is read as the graph of QDQ: `graph/test_networks` has all three.
+CASES = list(zip((name for name in LIGHT if name not in LEFT_OUT), ("QDQ", "float32"), strict=True))
 FLOAT_TOLERANCE = 1e-4
 # One step, and the rounding of the float32 numbers that are compared.
 STEPS = 1.001

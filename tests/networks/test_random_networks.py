@@ -7,7 +7,18 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from autoq.models import efficientnet_b0
+from autoq.models import efficientnet_b0, googlenet, mobilenet_v2
+
+
+def test_mobilenet_v2_and_googlenet_have_their_structure():
+    for model, convolutions, millions in ((mobilenet_v2(64), 52, 3.5), (googlenet(64), 57, 6.6)):
+        assert Counter(node.op_type for node in model.graph.node)["Conv"] == convolutions
+        weights = sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
+        assert abs(weights / 1e6 - millions) < 0.06
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        images = np.random.default_rng(0).standard_normal((1, 3, 64, 64), np.float32)
+        (logits,) = session.run(None, {"input": images})
+        assert logits.shape == (1, 1000) and 0.1 < logits.std() < 10
 
 
 def test_efficientnet_b0_has_its_structure_and_sane_activations():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import math
+import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.kernel.nvcc import FLAGS, find_nvcc, needed_headers
+from autoq.kernel.nvcc import FLAGS, find_nvcc, needed_headers, nvcc_version
 from autoq.runtime.kernel import Argument, Buffer, Im2colMap, Launch, Scalar, TiledMap
 from autoq.templates.element import element
 from ptx import arithmetic, asynchronous, movement
@@ -67,18 +69,51 @@ class Memory:
         return bool((around == GUARDED).all())
 
 
-@functools.lru_cache(maxsize=64)
 def ptx_of(source: str, arch: str) -> str:
     """What nvcc makes of CUDA source; raises EmulationFault with its complaint.
 
     A kernel that the headers here do not suffice for gets all of the toolkit's.
     """
-    code, found = _run_nvcc(source, arch, needed_headers(source, arch))
-    if code:
+    return ptx_and_headers(source, arch)[0]
+
+
+@functools.lru_cache(maxsize=64)
+def ptx_and_headers(source: str, arch: str) -> tuple[str, bool]:
+    """`ptx_of`, and whether the headers here suffice."""
+    code, found = _kept_ptx(source, arch, needed_headers(source, arch))
+    suffice = code == 0
+    if not suffice:
         code, found = _run_nvcc(source, arch, {})
     if code:
         raise EmulationFault(found[:2000])
-    return found
+    return found, suffice
+
+
+def _kept_ptx(source: str, arch: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """`_run_nvcc`; AUTOQ_CACHE_DIR keeps PTX for other test processes and later runs."""
+    folder = os.environ.get("AUTOQ_CACHE_DIR")
+    if folder is None:
+        return _run_nvcc(source, arch, headers)
+    made_from = "\n".join([nvcc_version(), *FLAGS, arch, *headers.values(), source])
+    kept = Path(folder) / "ptx" / f"{hashlib.sha256(made_from.encode()).hexdigest()}.ptx"
+    if kept.exists():
+        return 0, kept.read_text()
+    code, found = _run_nvcc(source, arch, headers)
+    if code == 0:
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = kept.with_suffix(f".{os.getpid()}")
+        draft.write_text(found)
+        draft.rename(kept)
+    return code, found
+
+
+def ptxas_complaint(ptx: str, arch: str) -> str | None:
+    """What ptxas says against PTX; None where it makes machine code."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "kernel.ptx").write_text(ptx)
+        command = [find_nvcc(), "-cubin", f"-arch={arch}", "-o", "kernel.cubin", "kernel.ptx"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stderr[:2000] if done.returncode else None
 
 
 def _run_nvcc(source: str, arch: str, headers: Mapping[str, str]) -> tuple[int, str]:

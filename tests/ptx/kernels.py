@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,14 @@ from autoq.templates.element import numpy_dtype
 from autoq.templates.program import Initially, Program
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
-from ptx.emulate import EmulationFault, Memory, Mode, launch, ptx_of
+from ptx.emulate import (
+    EmulationFault,
+    Memory,
+    Mode,
+    launch,
+    ptx_and_headers,
+    ptxas_complaint,
+)
 
 POISON = 0x55
 EAGER, LATE = Mode(), Mode(late=True)
@@ -85,10 +93,12 @@ def wrong(
     modes: Sequence[str] = ("eager", "late"),
     seed: int = 7,
     case: Any = None,
+    compiles: bool = False,
 ) -> str | None:
     """What is wrong with the outputs of a configuration, compared in full; None if they are right.
 
-    case: activations and constants, random ones of the seed where None.
+    case: activations and constants, random ones of the seed where None. compiles: whether the
+    kernels must also need no headers but those here, and ptxas must take them.
     Raises EmulationFault and UnknownInstruction.
     """
     values, constants = random_case(workload, seed) if case is None else case
@@ -105,6 +115,17 @@ def wrong(
         complaint = complaints(list(found.values()), expected, workload, target)
         if complaint is not None:
             return f"{mode}: {complaint}"
+    return _complaint_of_compilers(program, target) if compiles else None
+
+
+def _complaint_of_compilers(program: Program, target: Target) -> str | None:
+    for stage in program.stages:
+        found = _compiled(stage.function, target)
+        if not found.headers_suffice:
+            return "needs headers that are not found to be needed"
+        complaint = ptxas_complaint(found.ptx, target.arch)
+        if complaint is not None:
+            return complaint
     return None
 
 
@@ -121,22 +142,31 @@ def assert_right_emulated(
     assert complaint is None, f"{target.arch} {template.name} {workload} {config}: {complaint}"
 
 
+@dataclass(frozen=True)
+class _Compiled:
+    """launches of a function, bytes of the workspaces of its own, and its PTX."""
+
+    launches: Sequence[Launch]
+    spaces: Sequence[int]
+    ptx: str
+    headers_suffice: bool
+
+
 def _run_function(
     function: PrimFunc, target: Target, memories: Sequence[Memory], mode: Mode
 ) -> None:
-    launches, spaces, ptx = _compiled(function, target)
-    own = [_poisoned((size,), "uint8") for size in spaces]
-    for item in launches:
-        launch(ptx, item, [*memories, *own], mode)
+    compiled = _compiled(function, target)
+    own = [_poisoned((size,), "uint8") for size in compiled.spaces]
+    for item in compiled.launches:
+        launch(compiled.ptx, item, [*memories, *own], mode)
 
 
 # A function runs in one mode behind the other, all stages of its program in each.
 @functools.lru_cache(maxsize=16)
-def _compiled(function: PrimFunc, target: Target) -> tuple[Sequence[Launch], Sequence[int], str]:
-    """The launches of a function, the bytes of the workspaces of its own, and its PTX."""
+def _compiled(function: PrimFunc, target: Target) -> _Compiled:
     lowered = lower(function, target)
     launches, spaces = host_launches(lowered.host["main"], len(function.params))
-    return launches, spaces, ptx_of(cuda_source(lowered, target), target.arch)
+    return _Compiled(launches, spaces, *ptx_and_headers(cuda_source(lowered, target), target.arch))
 
 
 def _poisoned(shape: tuple[int, ...], dtype: str) -> Memory:

@@ -78,6 +78,7 @@ class Assembler:
         self._locals, self._local_bytes = _places(body, "local")
         self._globals = {v.name: v for v in body.variables if v.space in ("global", "const")}
         self._global_slots: dict[str, int] = {}
+        self._read: dict[tuple[str, int], int] = {}
 
     def assemble(self, decode: dict[str, object]) -> Program:
         """The program of every statement, each decoded by its first name."""
@@ -185,11 +186,16 @@ class Assembler:
 
     def register(self, text: str, bits: int) -> int:
         """A register or constant operand of so many bits; raises ValueError for other registers."""
+        name = self._name(text)
+        if (name, bits) not in self._read:
+            self._read[name, bits] = self._operand(text, name, bits)
+        return self._read[name, bits]
+
+    def _operand(self, text: str, name: str, bits: int) -> int:
         if text == "_":
             return SINK
         if text.startswith("%") and text.split(".")[0] in _SPECIALS:
             return self._special(text, bits)
-        name = self._name(text)
         if self._known(name):
             if self.bits(text) != bits:
                 raise ValueError(f"{text} is not of {bits} bits")

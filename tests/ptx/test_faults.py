@@ -66,15 +66,15 @@ def complaint(
 ) -> str | None:
     """What is wrong with a kernel that has a fault planted."""
 
-    def planted(source: str, arch: str) -> str:
-        before = emulate.ptx_of(source, arch)
+    def planted(source: str, arch: str) -> tuple[str, bool]:
+        before, suffice = emulate.ptx_and_headers(source, arch)
         after = fault(before)
         assert after != before, "the fault was not planted"
-        return after
+        return after, suffice
 
     template, workload, target = case
     config = template.default(workload, target)
-    monkeypatch.setattr(kernels, "ptx_of", planted)
+    monkeypatch.setattr(kernels, "ptx_and_headers", planted)
     return kernels.wrong(template, workload, config, target, [mode])
 
 

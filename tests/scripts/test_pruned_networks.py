@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cases.pruned_cases import PrunedCase
 from cases.pruned_networks import NETWORKS, network_cases
-from pruned_products.networks_plot import Speedup, speedups
+from pruned_products.networks_plot import Speedup, dense_speedups, speedups
 
 from autoq.pruning.pattern import Pattern
 from autoq.templates.epilogue import Epilogue
@@ -40,7 +40,8 @@ def test_cases_are_distinct_and_of_both_types():
 def rows(dense: float, pruned: float) -> list[dict]:
     made = []
     for case in network_cases([NMT]):
-        for row in ({"peer": "cublaslt", "us": dense}, {"template": "t", "us": pruned}):
+        own = {"template": "t", "us": 4.0, "dense": True}
+        for row in ({"peer": "cublaslt", "us": dense}, own, {"template": "t", "us": pruned}):
             made.append({"case": case.name, **row})
     return made
 
@@ -49,7 +50,18 @@ def test_times_add_up_over_layers_and_dense_ones_are_chosen_where_faster():
     found = speedups(rows(6.0, 3.0), "int8", NMT)
     assert len(found) == 6 and set(found.values()) == {Speedup(2.0, 2.0)}
     slower = speedups(rows(6.0, 12.0), "float16", NMT)
-    assert slower["tw-128 0.75"] == Speedup(0.5, 1.0)
+    assert slower["tw-128 0.75"] == Speedup(0.5, 1.5)
+
+
+def test_libraries_count_where_they_have_all_layers():
+    made = rows(6.0, 3.0)
+    blocks = [case.name for case in network_cases([NMT]) if "bw-16" in case.name]
+    made += [{"case": name, "peer": "blocked_ell", "us": 12.0} for name in blocks]
+    assert speedups(made, "int8", NMT)["bw-16 0.75"].library == 0.5
+    assert speedups(made[:-1], "float16", NMT)["bw-16 0.75"].library == 0
+    assert dense_speedups(made, "float16", NMT) == {
+        "autoq, all weights": 1.5, "cuBLASLt int8, all weights": 1.0
+    }  # fmt: skip
 
 
 def test_the_fastest_right_row_counts():

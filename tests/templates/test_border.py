@@ -40,16 +40,18 @@ def direct(workload: Conv2d, x: np.ndarray, weight: np.ndarray, outside: int) ->
 
 
 @settings(max_examples=60, deadline=None)
-@given(convolutions(), st.integers(-128, 127), st.integers(0, 2**32 - 1))
-def test_table_equals_padding_with_the_zero_point(workload, zero_point, seed) -> None:
+@given(convolutions(), st.integers(-128, 127), st.integers(0, 2**32 - 1), st.booleans())
+def test_table_equals_padding_with_the_zero_point(workload, zero_point, seed, bordered) -> None:
     rng = np.random.default_rng(seed)
     x = rng.integers(-128, 128, workload.x_shape).astype(np.int8)
     weight = rng.integers(-128, 128, workload.weight_shape).astype(np.int8)
-    bias = rng.integers(-1000, 1000, workload.k).astype(np.int32)
     rows, columns = border_classes(workload)
+    borders = rng.integers(-1000, 1000, (rows.count, columns.count, workload.k))
+    bias = (borders if bordered else borders[0, 0]).astype(np.int32)
     table = border_bias(workload, weight, bias, zero_point)
     assert table.shape == (rows.count, columns.count, workload.k)
-    exact = direct(workload, x, weight, zero_point) + bias
+    of_pixels = borders[rows.places()[:, None], columns.places()] if bordered else bias
+    exact = direct(workload, x, weight, zero_point) + of_pixels
     exact -= zero_point * weight.astype(np.int64).sum(axis=(1, 2, 3))
     padded_with_zero = direct(workload, x, weight, 0)
     for p in range(workload.p):

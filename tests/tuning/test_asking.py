@@ -6,14 +6,18 @@ import signal
 import pytest
 from test_scheduler import TEMPLATES, seconds
 
+from autoq.devices import resolve
 from autoq.errors import EnvironmentFault
+from autoq.measure.job import REGISTRY, load_registry
 from autoq.process.child import Child, ChildCrash
 from autoq.search.trial import Trial
+from autoq.search.union import Candidate
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.tuning.asking import LocalAsker, ParallelAsker, Question, SearchSettings
 
 TARGET = Target("cpu", "generic")
+HOPPER = resolve("cuda:sm_90a").target
 SETTINGS = SearchSettings("test_scheduler:TEMPLATES", TARGET, "diverse")
 WORKLOADS = [Gemm(64, 64, 64), Gemm(128, 64, 64), Gemm(256, 64, 64)]
 
@@ -49,6 +53,22 @@ def test_parallel_answers_equal_local_ones_and_never_repeat(parallel):
     for task in range(3):
         mine = [candidate for answer in heard[task::3] for candidate in answer]
         assert len(mine) == len(set(mine)) == 48
+
+
+def test_the_defaults_of_other_templates_come_before_a_strategys_candidates():
+    asker = LocalAsker(SearchSettings(REGISTRY, HOPPER, "random"))
+    templates = [t for t in load_registry(REGISTRY).values() if t.matches(WORKLOADS[0], HOPPER)]
+    templates = [template for template in templates if template.tunable]
+    names = tuple(template.name for template in templates)
+    first, *others = (Candidate(t.name, t.default(WORKLOADS[0], HOPPER)) for t in templates)
+    assert others
+    heard = []
+    for n in (1, len(others), 8):
+        question = Question(0, WORKLOADS[0], names, 0, n, (), opening=4)
+        heard.append(asker.ask(question).result())
+    assert heard[0] + heard[1] == others and len(heard[2]) == 8
+    searched = asker.ask(Question(1, WORKLOADS[0], names, 0, 8, ())).result()
+    assert heard[2] == searched and first not in heard[1]
 
 
 def test_a_killed_process_forgets_nothing(parallel, monkeypatch):

@@ -30,7 +30,8 @@ from autoq.templates.workload import Workload
 RESIDUAL = Epilogue("uint8", "uint8", True)
 WORKLOADS: list[Workload] = [
     Conv2d(2, 14, 14, 64, 64, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint8", epilogue=RESIDUAL),
-    Conv2d(1, 15, 13, 32, 40, 3, 3, (2, 2), (0, 1, 1, 0), zero_point_border=True),
+    Conv2d(1, 15, 13, 32, 40, 3, 3, (2, 2), (0, 1, 1, 0), zero_point_border=True,
+           border_bias=True),
     Conv2d(1, 12, 12, 16, 64, 4, 4, padding=(2, 2, 1, 1), in_dtype="int8"),
     Conv2d(2, 11, 12, 32, 48, 3, 3, (2, 1), (1, 1, 1, 1), epilogue=Epilogue("uint8")),
     Conv2d(2, 9, 9, 128, 256, 1, 1, epilogue=Epilogue("float32")),

@@ -16,6 +16,7 @@ from autoq.graph.ir import Fusion, Siblings
 from autoq.graph.lowering.cpu.rows import cpu_row_formula
 from autoq.graph.lowering.cpu.transposed import transposed_first
 from autoq.graph.lowering.cuda.elementwise import element_formula
+from autoq.graph.lowering.cuda.gathered import gathered_fusion
 from autoq.graph.lowering.cuda.rows import row_fusion
 from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
 from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
@@ -116,6 +117,9 @@ def _written_for_cuda(node: Fusion) -> _Written | None:
     kernel = _elementwise(node)
     if kernel is not None:
         return _Written("elementwise", kernel)
+    gathered = gathered_fusion(node)
+    if gathered is not None:
+        return _Written("gathered", gathered.kernel)
     rows = row_fusion(node)
     if rows is not None:
         return _Written("rows", partial(row_kernel, rows.arrays, rows.formula))

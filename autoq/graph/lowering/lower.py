@@ -90,11 +90,12 @@ def _conv(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph, a = place.semantic, node.attributes
     n, c, h, w = graph.shape(node.inputs[0])
     k, _, r, s = a["weight"].shape
-    padding = tuple(a["pads"])
+    padding, bordered = tuple(a["pads"]), a["bias"].ndim > 1
     workload = Conv2d(
         n, h, w, c, k, r, s, tuple(a["strides"]), padding, tuple(a["dilations"]), a["groups"],
         graph.dtype(node.inputs[0]), a["weight_dtype"],
-        zero_point_border=bool(a["x_zero_point"]) and any(padding), epilogue=a["epilogue"],
+        zero_point_border=bordered or (bool(a["x_zero_point"]) and any(padding)),
+        epilogue=a["epilogue"], border_bias=bordered,
     )  # fmt: skip
     inputs = tuple(place.read(name, NHWC) for name in node.inputs)
     constants = _product_constants(node, a["weight"].transpose(0, 2, 3, 1))

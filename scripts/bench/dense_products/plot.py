@@ -1,6 +1,6 @@
 """Draws the mixed-input paper's plot from a result of bench_gemm.py, as a PNG. Needs matplotlib.
 
-    python scripts/bench/gemm_plot.py scripts/results/gemm_h200.json
+    python scripts/bench/dense_products/plot.py scripts/results/gemm_h200.json
 
 It shows the eight mixed products of 3456 x 4096 x 2048 and the two native ones, each as the rate
 that a kernel of autoq reaches, beside cuBLASLt over weights that are widened beforehand.

@@ -1,6 +1,6 @@
 """Times of peers that bench_gemm.py does not run, as they are quoted in its results.
 
-    python scripts/bench/quoted_peers.py scripts/results/gemm_h200.json
+    python scripts/bench/dense_products/quoted_peers.py scripts/results/gemm_h200.json
 
 writes them into the rows of a result. Humming's and Marlin's kernels need builds of their own, and
 CUTLASS's its headers. All are of an NVIDIA H200, on another day than autoq's time beside them, so

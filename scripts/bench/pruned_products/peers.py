@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from pruned_products.ablation import KINDS as ABLATION
 PEERS = ("cublaslt", "cusparselt", "cusparse_csr", "blocked_ell", "ablation")
 _TIMING = Timing(repeat=9, min_seconds=2e-3, overlapped=True)
 _SECONDS = 60
+_WHOLE = {"cublaslt": 4, "cusparselt": 32, "blocked_ell": 16}
+"""What libraries want the extents of a product to be multiples of."""
 _STEPS_AT = 0.75
 
 
@@ -31,7 +34,8 @@ def peer_times(
 
     cublaslt: the dense product, float32 in torch's. cusparselt: of 2:4 weights. cusparse_csr: of
     single weights of floats. blocked_ell: of blocks, for bytes and 16-bit floats. ablation: of
-    tiles of 16-bit floats at one sparsity, the steps of `ablation.py`.
+    tiles of 16-bit floats at one sparsity, the steps of `ablation.py`. What a library's product
+    has more rows or outputs for, as it takes whole multiples, is its row's `padded`.
     """
     dense: dict[Any, dict[str, Any]] = {}
     asked: dict[str, tuple[str, list[PrunedCase]]] = {}
@@ -44,12 +48,14 @@ def peer_times(
             yield case, _blocked(case)
         for name, kind in _of_torch(case):
             if name in names:
-                text = f"{kind},{_extents(case)},{case.sparsity if kind != 'dense' else 0}"
+                extents = _extents(_padded(case.dense, name))
+                text = f"{kind},{extents},{case.sparsity if kind != 'dense' else 0}"
                 asked.setdefault(text, (kind, []))[1].append(case)
     for text, row in _in_torch(list(asked)).items():
         kind, own = asked[text]
         for case in own:
-            yield case, {"peer": "cublas" if kind == "dense" else kind, **row}
+            peer = "cublas" if kind == "dense" else kind
+            yield case, {"peer": peer, **_said(case.dense, kind), **row}
 
 
 def _of_tensor_cores(case: PrunedCase) -> bool:
@@ -70,23 +76,39 @@ def _of_torch(case: PrunedCase) -> Iterator[tuple[str, str]]:
         yield from (("ablation", kind) for kind in ABLATION)
 
 
-def _extents(case: PrunedCase) -> str:
-    work = case.dense
+def _padded(work: Any, peer: str) -> Any:
+    """The product with the rows and outputs that a library asks for."""
+    whole = _WHOLE.get(peer, 1)
+    if peer == "cublaslt" and work.in_dtype != "int8":
+        return work
+    rows = work.m if peer == "cublaslt" else -(-work.m // whole) * whole
+    return replace(work, m=rows, n=-(-work.n // whole) * whole)
+
+
+def _said(work: Any, peer: str) -> dict[str, str]:
+    """The extents of a product that is larger than the case's."""
+    padded = _padded(work, peer)
+    return {} if padded == work else {"padded": f"{padded.m}x{padded.n}x{padded.k}"}
+
+
+def _extents(work: Any) -> str:
     return f"{work.m},{work.n},{work.k},{work.in_dtype}"
 
 
 def _dense(case: PrunedCase) -> dict[str, Any]:
     kind: Any = ByteProducts if case.dense.in_dtype == "int8" else FloatProducts
+    work = _padded(case.dense, "cublaslt")
+    row = {"peer": "cublaslt", **_said(case.dense, "cublaslt")}
     try:
-        return {"peer": "cublaslt", "us": kind().measure(case.dense, _TIMING).seconds * 1e6}
+        return {**row, "us": kind().measure(work, _TIMING).seconds * 1e6}
     except LibraryError as error:
-        return {"peer": "cublaslt", "us": None, "failure": str(error)}
+        return {**row, "us": None, "failure": str(error)}
 
 
 def _blocked(case: PrunedCase) -> dict[str, Any]:
     """cuSPARSE takes the weight as its left side, and the same number of blocks in each row."""
-    work = case.dense
-    row: dict[str, Any] = {"peer": "blocked_ell", "us": None}
+    work = _padded(case.dense, "blocked_ell")
+    row: dict[str, Any] = {"peer": "blocked_ell", "us": None, **_said(case.dense, "blocked_ell")}
     product = BlockedProduct(
         work.n, work.m, work.k, case.pattern.granularity, case.sparsity, work.in_dtype
     )

@@ -24,8 +24,8 @@ def _cusparselt(m: int, n: int, k: int, dtype: str, sparsity: float) -> tuple[Ca
     x = torch.randint(-8, 8, (m, k), device="cuda").to(kind)
     compressed = torch._cslt_compress(dense)
     best = torch._cslt_sparse_mm_search(compressed, x.t())
-    wide = torch.int32 if dtype == "int8" else kind
-    found = torch._cslt_sparse_mm(compressed, x.t(), out_dtype=wide)
+    wide = {"out_dtype": torch.int32} if dtype == "int8" else {}  # floats have one type alone
+    found = torch._cslt_sparse_mm(compressed, x.t(), **wide)
     return (
         lambda: torch._cslt_sparse_mm(compressed, x.t(), alg_id=best),
         found,

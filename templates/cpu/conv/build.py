@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.border import border_classes
+from autoq.templates.border_row import bias_row
 from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.conv.tiling import ConvTiling
@@ -53,8 +55,10 @@ class _Buffers:
 
 @dataclass(frozen=True)
 class _Tile:
-    """Where a register tile stands: flat element offsets and channel indices."""
+    """Where a register tile stands: its first pixel, flat element offsets and channel indices."""
 
+    row: Expr
+    column: Expr
     pixel: Expr
     out_pixel: Expr
     group: Expr
@@ -101,6 +105,8 @@ def _emit_task(tiling: ConvTiling, buffers: _Buffers, task: Expr) -> None:
         packed = T.bind(first + at["packed"])
         pixel = origin + tile_row * tiling.row_step
         tile = _Tile(
+            row=row + tile_row,
+            column=column,
             pixel=T.bind(pixel + column * tiling.column_step),
             out_pixel=T.bind((image * conv.p + row + tile_row) * conv.q + column),
             group=packed // tiling.channel_tiles,
@@ -145,8 +151,20 @@ def _emit_tile(
 def _emit_start(
     tiling: ConvTiling, buffers: _Buffers, registers: Registers, tile: _Tile, group: Expr | int
 ) -> None:
-    """The bias of a group of the reduction, the only one where scales have no groups."""
+    """The bias of a group of the reduction, the only one where scales have no groups.
+
+    That of each pixel's border where there are such.
+    """
     config, lanes = tiling.config, tiling.dot.lanes
+    if tiling.conv.border_bias:
+        borders = border_classes(tiling.conv)
+        for pixel in range(config.pixels):
+            p, q = divmod(pixel, config.tile_q)
+            border = T.bind(bias_row(*borders, tile.row + p, tile.column + q))
+            for vector in range(config.vectors):
+                start = _lanes_start(tiling, tile, vector, border)
+                store(registers[pixel][vector], 0, load(buffers.bias, start, lanes), lanes)
+        return
     for vector in range(config.vectors):
         bias = T.bind(load(buffers.bias, _lanes_start(tiling, tile, vector, group), lanes))
         for pixel in range(config.pixels):
@@ -154,7 +172,7 @@ def _emit_start(
 
 
 def _lanes_start(tiling: ConvTiling, tile: _Tile, vector: int, group: Expr | int) -> Expr:
-    """Where a vector's numbers of a group of the reduction begin, in `tiling.lanes_shape`s."""
+    """Where a vector's numbers of a group or border begin, in `tiling.lanes_shape`s."""
     start = (tile.packed * tiling.config.vectors + vector) * tiling.dot.lanes
     return start + group * math.prod(tiling.lanes_shape)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.border import group_biases
+from autoq.templates.border import bias_rows, group_biases
 from autoq.templates.cpu.conv.tiling import ConvTiling
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -14,17 +14,22 @@ def pack_conv(tiling: ConvTiling, constants: Constants) -> tuple[np.ndarray, ...
     """The kernel's constants: weight, bias, scale and float bias (unless absent), scalars, fill.
 
     weight: `tiling.weight_shape`; bias, scale and float bias: `tiling.lanes_shape`, the first two
-    once for each group of scales; fill, where there are copies: [1], the value of a pixel outside
-    the image. The zero point is folded into the bias: with u the activation as
-    the kernel multiplies it and f the fill, `sum((u - f) * w) = sum(u * w) - f * sum(w)`.
+    once for each group of scales, the bias once for each kind of border where it differs; fill,
+    where there are copies: [1], the value of a pixel outside the image. The zero point is folded
+    into the bias: with u the activation as the kernel multiplies it and f the fill,
+    `sum((u - f) * w) = sum(u * w) - f * sum(w)`.
     """
     conv = tiling.conv
     weight = np.asarray(constants["weight"]).reshape(conv.weight_shape)
     integer = conv.in_dtype != "float32"
-    bias = np.asarray(constants["bias"]).reshape(conv.k)
+    bias = np.asarray(constants["bias"])
     fill = (int(constants.get("x_zero_point", 0)) + tiling.dot.signed_shift) if integer else 0
     packed = [pack_weight(tiling, weight)]
-    if integer:
+    if conv.border_bias:
+        sums = weight.reshape(conv.k, -1).sum(axis=1, dtype=np.int64)
+        table = (bias - fill * sums).astype(np.int32).reshape(-1, conv.k)
+        packed.append(np.stack([pack_lanes(tiling, one) for one in table]))
+    elif integer:
         packed.append(pack_groups(tiling, group_biases(conv, weight, bias, fill)))
     else:
         packed.append(pack_lanes(tiling, bias))
@@ -45,7 +50,8 @@ def packed_conv(tiling: ConvTiling) -> tuple[TensorSpec, ...]:
     weight = TensorSpec("weight", tiling.weight_shape, tiling.weight_dtype)
     each = (tiling.scale_groups,) if conv.epilogue.scale_group else ()
     lanes = (*each, *tiling.lanes_shape)
-    specs = [weight, TensorSpec("bias", lanes, tiling.dot.accumulator)]
+    biases = (bias_rows(conv), *lanes) if conv.border_bias else lanes
+    specs = [weight, TensorSpec("bias", biases, tiling.dot.accumulator)]
     if conv.in_dtype != "float32" and conv.epilogue.out_dtype != "int32":
         specs.append(TensorSpec("scale", lanes, "float32"))
     if conv.epilogue.float_bias:

@@ -51,7 +51,8 @@ def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
     weight_row_bytes].
     """
     conv, config = tiling.conv, tiling.config
-    weight = weight[..., tile_channels(tiling)]
+    if tiling.unpacks_pixels:
+        weight = weight[..., tile_channels(tiling)]
     if config.compute == "s4":
         weight = pack_nibbles(weight).view(np.int8)
     filters = weight.reshape(conv.groups, tiling.group_k, tiling.taps, tiling.group_bytes)
@@ -64,7 +65,9 @@ def pack_weight(tiling: MmaSyncTiling, weight: np.ndarray) -> np.ndarray:
     )
     padded[:, : tiling.group_k, :, : filters.shape[3]] = filters
     tiles = padded.reshape(tiling.tiles_n, config.block_n, taps, tiling.steps, config.block_k)
-    tiles = tiles[:, channel_of_row(config)].transpose(0, 3, 2, 1, 4)
+    if config.packing == "weights":
+        tiles = np.take(tiles, channel_of_row(config), axis=1)
+    tiles = tiles.transpose(0, 3, 2, 1, 4)
     tiles = np.ascontiguousarray(tiles).reshape(
         tiling.tiles_n, tiling.steps, tiling.weight_rows, config.block_k
     )
@@ -75,8 +78,9 @@ def _in_walking_order(tiling: MmaSyncTiling, filters: np.ndarray) -> np.ndarray:
     """Filters [groups, channels, taps, bytes] as one run of pieces, [groups, channels, 1, ...]."""
     row, column, channel = tiling.tap_of(np.arange(tiling.pieces))
     start = (row * tiling.conv.s + column) * tiling.group_bytes + channel
-    reduction = (start[:, None] + np.arange(tiling.piece)).reshape(-1)
-    return filters.reshape(*filters.shape[:2], 1, -1)[..., reduction]
+    pieces = filters.reshape(*filters.shape[:2], 1, -1, tiling.piece)
+    walked = np.take(pieces, start // tiling.piece, axis=3)
+    return walked.reshape(*filters.shape[:2], 1, -1)
 
 
 def pack_channels(tiling: MmaSyncTiling, values: np.ndarray) -> np.ndarray:

@@ -127,7 +127,7 @@ class ElementFormula:
     parts: Parts | None = None
 
 
-_SOURCE = r"""
+VECTOR = r"""
 // N values of an operand, or one that stands for all of them.
 template <class X, int N, bool WHOLE> struct Vector {
   static constexpr int COUNT = WHOLE ? N : 1;
@@ -188,7 +188,7 @@ def elementwise_kernel(
     types = {f"T{index}": operand.dtype for index, operand in enumerate(operands)}
     functions = NumberNamespace(
         "elementwise",
-        bounds(formula) + WRITE + _SOURCE + formula.source + _entry(walk, formula, plan),
+        bounds(formula) + WRITE + VECTOR + formula.source + _entry(walk, formula, plan),
         {**types, "OUT": formula.out_dtype},
         {"V": values, "TOGETHER": plan.together, "SPREAD": spread, "ROWS": walk.rows},
     )

@@ -77,11 +77,11 @@ class PrunedProduct:
         return ThreadEpilogue(conv, values, scaled=self.scaled)
 
     def of_no_weight(self, constants: Constants) -> np.ndarray:
-        """The outputs [n] of columns whose weights are all zero."""
+        """The outputs [n] of columns whose weights are all zero, of which one in a row does."""
         x = self.workload.inputs[0]
-        row = np.full((1, self.k), constants.get("x_zero_point", 0)).astype(x.element.dtype)
-        one = replace(self.workload, m=1, sparsity=None)
-        zero = np.zeros_like(self.weight(constants))
+        row = np.full((1, 1), constants.get("x_zero_point", 0)).astype(x.element.dtype)
+        one = replace(self.workload, m=1, k=1, sparsity=None)
+        zero = np.zeros_like(self.weight(constants)[:, :1])
         return one.reference([row], {**constants, "weight": zero})[0][0]
 
     def weight(self, constants: Constants) -> np.ndarray:
@@ -93,7 +93,7 @@ class PrunedProduct:
         if self.value.bytes == 4:
             return constants
         if not self.floating:
-            sums = self.weight(constants).astype(np.int64).sum(axis=1)
+            sums = self.weight(constants).sum(axis=1, dtype=np.int64)
             zero_point = int(constants.get("x_zero_point", 0))
             bias = np.asarray(constants["bias"]) - zero_point * sums
             return {**constants, "bias": bias.astype(np.int32)}

@@ -8,7 +8,6 @@ warps of a part take equal runs of its steps, wherever groups begin and end.
 from __future__ import annotations
 
 import heapq
-import itertools
 
 import numpy as np
 
@@ -103,28 +102,37 @@ def row_places(tiling: PanelTiling, matrix: VectorMatrix) -> np.ndarray:
     homes = matrix.indices.astype(np.int64)
     if not tiling.copied_rows:
         return homes
-    for begin, end in itertools.pairwise(matrix.pointers):
-        homes[begin:end] = _evened(tiling, homes[begin:end])
-    return homes
+    group = matrix.vector_row_of
+    movable = np.flatnonzero(homes < tiling.copied_rows)
+    other = homes.copy()
+    other[movable] = second_place(tiling, homes[movable])
+    return _evened(homes, other, group, movable, matrix.vector_rows)
 
 
-def _evened(tiling: PanelTiling, rows: np.ndarray) -> np.ndarray:
-    """The rows of a group, some of them in their second place."""
-    movable = np.flatnonzero(rows < tiling.copied_rows)
-    other = rows.copy()
-    other[movable] = second_place(tiling, rows[movable])
-    places = rows.copy()
-    counts = np.bincount(rows % BANK_ROWS, minlength=BANK_ROWS)
+def _evened(
+    homes: np.ndarray, other: np.ndarray, group: np.ndarray, movable: np.ndarray, groups: int
+) -> np.ndarray:
+    """The place of each vector: its home, or the other one if it is movable.
+
+    Vectors of a group are asked one after the other, those of all groups beside each other.
+    """
+    places = homes.copy()
+    counts = np.bincount(group * BANK_ROWS + homes % BANK_ROWS, minlength=groups * BANK_ROWS)
+    counts = counts.reshape(groups, BANK_ROWS)
+    of_group = np.bincount(group[movable], minlength=groups)
+    first = np.cumsum(of_group) - of_group
+    uneven = np.arange(groups)
     for _ in range(_ROUNDS):
-        for index in movable:
-            there = rows[index] + other[index] - places[index]
-            here = places[index] % BANK_ROWS
-            if counts[here] > counts[there % BANK_ROWS] + 1:
-                counts[here] -= 1
-                counts[there % BANK_ROWS] += 1
-                places[index] = there
-        if np.ptp(counts) <= 1:
-            break
+        for nth in range(int(of_group[uneven].max(initial=0))):
+            asked = uneven[of_group[uneven] > nth]
+            index = movable[first[asked] + nth]
+            there = homes[index] + other[index] - places[index]
+            here, bank = places[index] % BANK_ROWS, there % BANK_ROWS
+            moved = counts[asked, here] > counts[asked, bank] + 1
+            counts[asked[moved], here[moved]] -= 1
+            counts[asked[moved], bank[moved]] += 1
+            places[index[moved]] = there[moved]
+        uneven = uneven[np.ptp(counts[uneven], axis=1) > 1]
     return places
 
 
@@ -143,12 +151,14 @@ def in_steps(
     """
     steps = tiling.packed_steps
     residue, group = homes % BANK_ROWS, matrix.vector_row_of
-    by_class = np.lexsort((homes, residue, group))
-    keys = group[by_class] * BANK_ROWS + residue[by_class]
+    of_class = group * BANK_ROWS + residue
+    by_class = np.argsort(of_class * (int(homes.max(initial=0)) + 1) + homes, kind="stable")
+    keys = of_class[by_class]
     firsts = np.searchsorted(keys, keys, side="left")
     rank = np.empty(len(keys), np.int64)
     rank[by_class] = np.arange(len(keys)) - firsts
-    arranged = np.lexsort((residue, rank, group))
+    ranks = int(rank.max(initial=0)) + 1
+    arranged = np.argsort((group * ranks + rank) * BANK_ROWS + residue, kind="stable")
     first_step = np.empty(len(order), np.int64)
     first_step[order] = starts[:-1]
     within = np.arange(len(arranged)) - matrix.pointers[:-1][group[arranged]]

@@ -109,6 +109,8 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, x_map, x.dtype, 2, x_array.data, *x_arguments)
         T.device_entry()
+        # Without a bound ptxas does not know the registers at launch and ignores setmaxnreg.
+        T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
         block = T.cta_id([grid])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from autoq.templates.border import border_classes
-from autoq.templates.cuda.device.border_bias import bias_row
+from autoq.templates.border_row import bias_row
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import ceil_div

@@ -23,6 +23,7 @@ class SharedProducts(Workload):
     """
 
     products: int
+    m: int
     n: int
     k: int
     weight_dtype: str

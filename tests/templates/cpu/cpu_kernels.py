@@ -64,7 +64,8 @@ def random_layer(
         constants["bias"] = rng.standard_normal(k).astype(np.float32)
         constants["scalars"] = pack_scalars(low=-2.0, high=50.0)
         return activations, constants
-    constants["bias"] = rng.integers(-5000, 5000, k).astype(np.int32)
+    (shape,) = (spec.shape for spec in workload.constants if spec.name == "bias")
+    constants["bias"] = rng.integers(-5000, 5000, shape).astype(np.int32)
     constants["x_zero_point"] = abs(x_zero_point) if workload.in_dtype == "uint8" else x_zero_point
     if epilogue.out_dtype != "int32":
         spread = 74.0 * 74.0 * np.sqrt(np.prod(workload.weight_shape[1:]))

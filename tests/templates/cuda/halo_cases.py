@@ -17,7 +17,8 @@ CASES = (
     Conv2d(n=5, h=7, w=7, c=512, k=512, r=3, s=3, padding=(1, 1, 1, 1), in_dtype="uint8",
            epilogue=Epilogue("uint8")),
     Conv2d(n=2, h=115, w=115, c=16, k=64, r=4, s=4, in_dtype="uint8", epilogue=Epilogue("uint8")),
-    Conv2d(n=2, h=19, w=23, c=16, k=32, r=3, s=3, padding=(0, 2, 1, 0), zero_point_border=True),
+    Conv2d(n=2, h=19, w=23, c=16, k=32, r=3, s=3, padding=(0, 2, 1, 0), zero_point_border=True,
+           border_bias=True),
     Conv2d(n=3, h=13, w=17, c=48, k=72, r=5, s=3, padding=(2, 1, 3, 0), dilation=(2, 3),
            zero_point_border=True, epilogue=Epilogue("float32", "float32")),
     Conv2d(n=2, h=13, w=17, c=32, k=10, r=1, s=7, padding=(0, 3, 0, 3),
@@ -59,9 +60,10 @@ def random_arrays(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np.n
         low, high = INTEGER_RANGE[epilogue.residual_dtype]
         residual = rng.integers(low, high + 1, workload.y_shape)
         activations.append(residual.astype(epilogue.residual_dtype))
+    (bias,) = (spec.shape for spec in workload.constants if spec.name == "bias")
     constants = {
         "weight": weight,
-        "bias": rng.integers(-5000, 5000, workload.k).astype(np.int32),
+        "bias": rng.integers(-5000, 5000, bias).astype(np.int32),
         "scale": (rng.uniform(20, 80, workload.k) / spread).astype(np.float32),
         "scalars": pack_scalars(**scalars),
         "x_zero_point": 7 if workload.zero_point_border else 0,

@@ -18,7 +18,7 @@ CASES = [
     _square(2, 56, 64, 64),
     _square(3, 14, 256, 256, zero_point_border=True, epilogue=Epilogue("int8", "int8")),
     _square(3, 7, 512, 512, in_dtype="uint8", epilogue=Epilogue("uint8")),
-    _square(2, 29, 96, 40, 2, in_dtype="uint8", zero_point_border=True,
+    _square(2, 29, 96, 40, 2, in_dtype="uint8", zero_point_border=True, border_bias=True,
             epilogue=Epilogue("uint8", "int8", True)),
     Conv2d(2, 28, 28, 64, 256, 1, 1, epilogue=Epilogue("int8", "uint8", True)),
     Conv2d(2, 57, 57, 16, 64, 4, 4, (1, 1), (2, 2, 1, 1), in_dtype="uint8",

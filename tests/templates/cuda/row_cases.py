@@ -89,8 +89,13 @@ def norm(*shape: int, quantised: bool = True, constant: bool = False) -> Fusion:
     return _fusion(primitives, [shape, channels, channels], [x, "float32", "float32"], shape)
 
 
-def byte_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "uint8") -> Fusion:
-    """A layer normalisation from bytes to bytes as quantised models have it, bytes read twice."""
+def byte_norm(
+    *shape: int, epsilon: float = 1e-6, dtype: str = "uint8", floats: bool = False
+) -> Fusion:
+    """A layer normalisation from bytes to bytes as quantised models have it, bytes read twice.
+
+    floats: it ends with the floats that the bytes stand for.
+    """
     axes, channels = (len(shape) - 1,), shape[-1:]
     primitives = [
         primitive("dequantize", 0, scale=0.02, zero_point=3),
@@ -105,6 +110,7 @@ def byte_norm(*shape: int, epsilon: float = 1e-6, dtype: str = "uint8") -> Fusio
         primitive("Mul", 12, 2),
         primitive("Add", 3, 13),
         _quantize(14),
+        *([primitive("dequantize", 15, scale=0.031, zero_point=-4)] if floats else []),
     ]
     rng = np.random.default_rng(1)
     constants = (np.float32(epsilon).reshape(()), *rng.standard_normal((2, *channels), np.float32))

@@ -52,7 +52,7 @@ CONVOLUTIONS = [
     _square(3, 14, 256, 256, zero_point_border=True, epilogue=EPILOGUES["s8+s8"]),
     _square(3, 7, 512, 512, in_dtype="uint8", epilogue=EPILOGUES["u8"]),
     _square(2, 28, 128, 128, 2, epilogue=EPILOGUES["s32"]),
-    _square(2, 29, 96, 40, 2, in_dtype="uint8", zero_point_border=True,
+    _square(2, 29, 96, 40, 2, in_dtype="uint8", zero_point_border=True, border_bias=True,
             epilogue=EPILOGUES["u8+s8 requantised"]),
     Conv2d(2, 28, 28, 64, 256, 1, 1, epilogue=EPILOGUES["s8+s8"]),
     Conv2d(2, 28, 28, 64, 128, 1, 1, (2, 2)),

@@ -18,7 +18,7 @@ import numpy as np
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
 from autoq.templates.cuda.movement.elementwise import float_literal
-from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
+from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 
 _SOURCE = r"""
@@ -35,17 +35,20 @@ _LARGEST_STEP = 2.0**40
 def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> RowFormula | None:
     """The formula of `primitives` over the rows of `arrays`, None where they are something else.
 
-    A result differs from exact arithmetic's, as every sum of a row does, only beside a tie.
+    It may end with the bytes or with the floats that they stand for. A result differs from exact
+    arithmetic's, as every sum of a row does, only beside a tie.
     """
-    found = _Parts.of(arrays, primitives)
-    if found is None:
+    count, floats = len(arrays.operands), primitives[-1]
+    last = primitives[-2] if floats.op == "dequantize" and len(primitives) > 1 else floats
+    ends = floats is last or floats.arguments == (count + len(primitives) - 2,)
+    found = _Parts.of(arrays, primitives[: len(primitives) - (floats is not last)])
+    if found is None or not ends:
         return None
-    first, last = found.dequantise, primitives[-1]
+    first = found.dequantise
     scale, step = float(np.float32(first["scale"])), float(np.float32(last["scale"]))
     if not all(1 / _LARGEST_STEP < each < _LARGEST_STEP for each in (scale, step)):
         return None
     share = float_literal(1 / arrays.row)
-    count = len(arrays.operands)
     total, mean, spread, root, rest, offset = range(count, count + 6)
     epsilon = f"__fmul_rn({{1}}, {float_literal(1 / scale**2)})"
     variance = f"__fmaf_rn({{0}}, {float_literal(1 / arrays.row**2)}, {epsilon})"
@@ -63,7 +66,16 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
             "__fmaf_rn(__fmul_rn({0}, {1}), {2}, {3})", (rest, root, found.factor, offset), True
         ),
     )
-    return RowFormula(_SOURCE, values, (0.0,) * count, last.dtype, *output_bounds(last))
+    if floats is last:
+        return RowFormula(_SOURCE, values, (0.0,) * count, last.dtype, *output_bounds(last))
+    low, high, zero_point = output_bounds(last)
+    shift = float_literal(zero_point - floats["zero_point"] - ROUNDS)
+    within = f"clamped({{0}}, {float_literal(low)}, {float_literal(high)})"
+    whole = f"__fadd_rn(__fadd_rn({within}, {float_literal(ROUNDS)}), {shift})"
+    real = RowValue(
+        f"__fmul_rn({whole}, {float_literal(floats['scale'])})", (count + len(values) - 1,), True
+    )
+    return RowFormula(_SOURCE, (*values, real), (0.0,) * count, "float32")
 
 
 @dataclass(frozen=True)

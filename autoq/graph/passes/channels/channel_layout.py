@@ -89,10 +89,10 @@ def _widen_filters(node: Operation, layout: ChannelLayout, hole_scale: float) ->
     a = node.attributes
     fills = {"weight": 0, "bias": 0, "scale": hole_scale}
     for name, fill in fills.items():
-        array = a[name]
+        array = a[name] if name != "bias" else np.moveaxis(a[name], -1, 0)  # behind its borders
         wide = np.full((layout.width, *array.shape[1:]), fill, array.dtype)
         wide[layout.slots] = array
-        a[name] = wide
+        a[name] = wide if name != "bias" else np.moveaxis(wide, 0, -1)
 
 
 def _widen_output(graph: Graph, node: Operation, width: int) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from autoq.graph.fused import Bounds, Scheme, same_scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
+from autoq.graph.passes.layers.border_addition import border_addition
 from autoq.graph.rewrite import Neighbourhood
 
 CLAMPS = ("Relu", "Clip")
@@ -13,11 +16,14 @@ CLAMPS = ("Relu", "Clip")
 
 @dataclass
 class Tail:
-    """Operations behind an anchor, in order: clamp, quantise, add, clamp, quantise; each optional.
+    """Operations behind an anchor: a bias of borders, clamp, quantise, add, clamp, quantise.
+
+    They come in this order, each of them optional.
 
     inner: scheme and clamp before the addition. residual names a tensor as the kernel reads it
     (integers with `residual_scheme`, else float32). bounds and scheme are of the result `output`,
-    float32 without a scheme, int32 sums with `sums`.
+    float32 without a scheme, int32 sums with `sums`. border: what is added to the sums, a real
+    number for every kind of border, float64 [row classes, column classes, k].
     """
 
     output: str
@@ -28,12 +34,16 @@ class Tail:
     residual: str | None = None
     residual_scheme: Scheme | None = None
     sums: bool = False
+    border: np.ndarray | None = None
 
 
-def match_tail(anchor: Operation, around: Neighbourhood, integer: bool, taken: set[int]) -> Tail:
+def match_tail(
+    anchor: Operation, around: Neighbourhood, integer: bool, taken: set[int], borders: bool = False
+) -> Tail:
     """The longest tail of `anchor`; `integer` says that its operands are quantised.
 
     Float32 anchors take no quantisation. Nodes in `taken` already belong to another kernel.
+    borders: whether the anchor takes a bias for every kind of border.
     """
     graph = around.graph
     tail = Tail(anchor.output, [anchor])
@@ -41,6 +51,10 @@ def match_tail(anchor: Operation, around: Neighbourhood, integer: bool, taken: s
         cast = around.only_reader(anchor.output, "Cast")
         if cast is not None and graph.dtype(cast.output) == "int32":
             return Tail(cast.output, [anchor, cast], sums=True)
+        border = border_addition(anchor, around) if borders else None
+        if border is not None:
+            added, tail.border = border
+            _extend(tail, added)
     _clamp(tail, around)
     if integer:
         _quantise(tail, around)

@@ -14,6 +14,7 @@ from autoq.graph.passes.layers.integer_operands import (
     IntegerOperands,
     integer_operands,
     out_of_range,
+    with_border,
 )
 from autoq.graph.passes.layers.tail_epilogue import epilogue_of
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
@@ -44,7 +45,7 @@ def fuse_products(graph: Graph, target: Target, templates: Sequence[Template]) -
                 taken.update(id(member) for member in dynamic[0])
                 groups.append(dynamic)
                 continue
-            tail = match_tail(node, around, True, taken)
+            tail, operands = _bordered(node, around, operands, taken)
             reason = out_of_range(operands, tail)
             fused = None if reason else _integer_operation(graph, node, tail, operands)
             operands = reason or operands
@@ -57,6 +58,19 @@ def fuse_products(graph: Graph, target: Target, templates: Sequence[Template]) -
         groups.append((tail.nodes, fused))
     replace_nodes(graph, groups)
     prune(graph)
+
+
+def _bordered(
+    node: Operation, around: Neighbourhood, operands: IntegerOperands, taken: set[int]
+) -> tuple[Tail, IntegerOperands]:
+    """What follows integers, and these with what the kinds of a border add to them."""
+    tail = match_tail(node, around, True, taken, borders=True)
+    if tail.border is not None:
+        found = with_border(operands, tail.border)
+        if not isinstance(found, str) and not out_of_range(found, tail):
+            return tail, found
+        tail = match_tail(node, around, True, taken)
+    return tail, operands
 
 
 def _integer_operation(

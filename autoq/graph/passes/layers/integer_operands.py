@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,9 +27,10 @@ class IntegerOperands:
 
     x names the activations, of `scheme`. weight is int8, less its zero point, and weight_dtype
     int4 for weights that the model holds in 4 bits and that fit it. product is the float32 step
-    [k] of each filter's sums, bias int32 [k] the bias in such steps, and bias_error float64 [k]
-    what of the bias the rounding to steps left out, as a real number. typical is what the sums
-    come to for activations spread over a quarter of their range, the largest of all filters.
+    [k] of each filter's sums, bias int32 [k] the bias in such steps, or one for every kind of
+    border as `with_border` makes it, and bias_error float64 [k] what of the bias the rounding to
+    steps left out, as a real number. typical is what the sums come to for activations spread over a
+    quarter of their range, the largest of all filters.
     """
 
     x: str
@@ -113,6 +114,26 @@ def _with_bias(
         x, scheme, integers.astype(np.int8), weight_dtype, product.astype(np.float32),
         sums.astype(np.int32), np.abs(real - sums * product), float(typical.max(initial=0)),
     )  # fmt: skip
+
+
+def with_border(operands: IntegerOperands, border: np.ndarray) -> IntegerOperands | str:
+    """The operands with what each kind of border adds, float64 [row classes, column classes, k].
+
+    Their bias is then a table of that shape. Where integers do not do, the reason.
+    """
+    product = operands.product.astype(np.float64)
+    has_step = np.abs(product) >= np.finfo(np.float32).tiny
+    if not np.all(np.isfinite(border)) or np.any(border[..., ~has_step]):
+        return "its border is no number of steps of its products"
+    steps = np.rint(np.divide(border, product, out=np.zeros_like(border), where=has_step))
+    least, most = INTEGER_RANGE[operands.scheme.dtype]
+    farthest = max(operands.scheme.zero_point - least, most - operands.scheme.zero_point)
+    rows = np.array([np.abs(row.astype(np.int64)).sum() for row in operands.weight], np.float64)
+    bias = operands.bias + steps
+    if np.any(rows * farthest + np.abs(bias) > _LARGEST_SUM):
+        return "its sums, borders included, do not fit 32 bits"
+    lost = np.abs(border - steps * product).max(axis=(0, 1))
+    return replace(operands, bias=bias.astype(np.int32), bias_error=operands.bias_error + lost)
 
 
 def _weight_dtype(declared: str, integers: np.ndarray) -> str:

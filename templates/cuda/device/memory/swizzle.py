@@ -11,6 +11,7 @@ import numpy as np
 ROW_BYTES = (16, 32, 64, 128)
 """Row widths that have a swizzle of the same width (16: none)."""
 
+_CHUNK_BYTES = 16
 _MODES = {16: 0, 32: 1, 64: 2, 128: 3}
 
 
@@ -38,6 +39,7 @@ def shared_image(rows: np.ndarray) -> np.ndarray:
     """
     lying = np.ascontiguousarray(rows).view(np.uint8)
     row_bytes = lying.shape[1]
-    period = swizzle_period(row_bytes)
-    places = np.array([swizzled_address(i, row_bytes) for i in range(period)])
-    return np.ascontiguousarray(lying.reshape(-1, period)[:, places]).reshape(-1).view(rows.dtype)
+    chunks = swizzle_period(row_bytes) // _CHUNK_BYTES
+    places = [swizzled_address(i * _CHUNK_BYTES, row_bytes) // _CHUNK_BYTES for i in range(chunks)]
+    lying = np.take(lying.reshape(-1, chunks, _CHUNK_BYTES), places, axis=1)
+    return lying.reshape(-1).view(rows.dtype)

@@ -64,8 +64,10 @@ __device__ __forceinline__ double weighed_again(
   const size_t first = side ? vector : (size_t)vector * N, step = side ? N : 1;
   double sum = 0.;
   #pragma unroll 16
-  for (int i = thread; i < (side ? M : N); i += GROUP)
-    sum += fabs((double)__ldg(product + first + i * step)) * (double)__ldg(scales + i);
+  for (int i = thread; i < (side ? M : N); i += GROUP) {
+    const double value = (double)__ldg(product + first + i * step);
+    sum += (value < 0. ? -value : value) * (double)__ldg(scales + i);
+  }
   return sum;
 }
 __device__ __forceinline__ void cut_vectors(

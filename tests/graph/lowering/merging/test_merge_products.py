@@ -94,6 +94,33 @@ def test_products_of_what_is_quantised_as_it_comes_share_a_layer():
         np.testing.assert_allclose(together[name], y, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize(("rows", "shared"), [(9, True), (132 * 256, False)])
+def test_small_products_share_a_layer_rather_than_skip_zeros(rows, shared):
+    rng = np.random.default_rng(0)
+    kept = np.zeros((256, 256), bool)
+    for start in range(0, 256, 64):
+        kept[rng.permutation(256)[:64], start : start + 64] = True
+    constants = {f"w{i}": rng.integers(1, 101, (256, 256)) * kept for i in range(3)}
+    constants = {name: value.astype(np.int8) for name, value in constants.items()}
+    constants |= {"s": np.float32(0.04), "z": np.uint8(120), "wz": np.int8(0),
+                  "ws": np.float32(0.01)}  # fmt: skip
+    nodes = pair("x", "d", "s")
+    for i in range(3):
+        nodes += [node("DequantizeLinear", f"w{i} ws wz", f"v{i}"),
+                  node("MatMul", f"d v{i}", f"m{i}"), *pair(f"m{i}", f"y{i}")]  # fmt: skip
+    made = model(nodes, {"x": ((rows, 256), "float32")}, constants, outputs=("y0", "y1", "y2"))
+    graph = optimise(from_model(made), HOPPER)
+    found = workloads(graph)
+    if not shared:
+        assert len(found) == 3 and all(work.sparsity is not None for work in found)
+        return
+    assert [work.products for work in found] == [3]
+    feeds = normal_feeds(made, np.random.default_rng(1))
+    together, expected = evaluate(graph, feeds), run_in_memory(made, feeds)
+    for name, y in expected.items():
+        np.testing.assert_allclose(together[name], y, atol=0.051)
+
+
 def test_older_gpus_and_cpus_have_no_such_kernel():
     for name in ("cpu", "cuda:sm_80"):
         graph = optimise(from_model(products((16, 16, 16))), parse_target(name))

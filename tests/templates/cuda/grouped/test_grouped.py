@@ -157,8 +157,9 @@ LAYERS = [
 
 
 @needs_nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("workload", LAYERS, ids=str)
+@pytest.mark.parametrize(
+    ("workload", "arch"), list(zip(LAYERS, ("sm_80", "sm_90a", "sm_90a", "sm_80"), strict=True))
+)
 def test_compiles_without_spills(workload, arch):
     target = parse_target(f"cuda:{arch}")
     config = TEMPLATE.default(workload, target)

@@ -27,7 +27,7 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
 
 @pytest.mark.parametrize(
     ("workload", "arch"),
-    [(workload, ARCHS[i % len(ARCHS)]) for i, workload in enumerate(CASES + INT4_CASES[::2])],
+    [(workload, ARCHS[i % len(ARCHS)]) for i, workload in enumerate([*CASES, *INT4_CASES][::2])],
     ids=case_id,
 )
 def test_default_compiles_without_spills(workload, arch):
@@ -44,11 +44,13 @@ def test_default_compiles_without_spills(workload, arch):
     assert len(kernel.parameters) == inputs + constants + 1
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
-def test_sampled_configurations_compile(arch):
+@pytest.mark.parametrize(
+    ("arch", "workloads"), [("sm_75", (CASES[1], CASES[10])), ("sm_80", (CASES[9], INT4_CASES[2]))]
+)
+def test_sampled_configurations_compile(arch, workloads):
     target = parse_target(f"cuda:{arch}")
     rng = np.random.default_rng(7)
-    for workload in (CASES[1], CASES[9], CASES[10], INT4_CASES[2]):
+    for workload in workloads:
         (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
         kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
         assert kernel.registers * config.threads * config.blocks_per_sm <= 65536

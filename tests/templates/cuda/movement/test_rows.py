@@ -56,7 +56,7 @@ SMALL = {
     "norm of 96 bytes": byte_norm(3, 5, 96),
     "norm of 37 bytes with a large epsilon": byte_norm(2, 37, epsilon=0.4, dtype="int8"),
     "norm of bytes of a row longer than a warp's": byte_norm(3, 1280),
-    "norm of one row of bytes": byte_norm(1, 1, 96),
+    "norm of one row of bytes to floats": byte_norm(1, 1, 96, floats=True),
     "norm of 33 with constants": norm(2, 3, 33, quantised=False, constant=True),
 }
 LARGE = {
@@ -119,7 +119,7 @@ def test_bytes_have_a_normalisation_of_their_own():
         return len(row_fusion(node).formula.values)
 
     node = byte_norm(3, 5, 96)
-    assert values(node) == 7
+    assert values(node) == 7 and values(byte_norm(3, 5, 96, floats=True)) == 8
     primitives = list(node.primitives)
     primitives[2] = dataclasses.replace(
         primitives[2], attributes=(("scale", 0.03), ("zero_point", 3))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pytest
 import tvm.sym
 from wgmma_cases import TARGET, TEMPLATES, case_id, shared_cases
 
@@ -22,9 +23,41 @@ ANALYZER = tvm.sym.Analyzer()
 LOADS = {module.TEMPLATE.name: module._load for module in (gemm_wgmma, conv2d_im2col, conv2d_tap)}
 
 Case = tuple[str, Workload, Any]
-CASES = shared_cases(each=2)
-SPLIT = [case for case in CASES if case[2].parts > 1]
-MULTICAST = [case for case in CASES if case[2].receivers > 1]
+
+
+# Drawn when a test first wants them: every process of a test run collects this file.
+@functools.cache
+def cases() -> list[Case]:
+    """Kernels whose blocks or consumers share work."""
+    return shared_cases(each=2)
+
+
+def split() -> list[Case]:
+    """Those that split the reduction."""
+    return [case for case in cases() if case[2].parts > 1]
+
+
+def multicast() -> list[Case]:
+    """Those whose blocks load for each other."""
+    return [case for case in cases() if case[2].receivers > 1]
+
+
+def each_of(drawn: Callable[[], list[Case]]) -> Callable[[Callable[[Case], None]], Any]:
+    """Makes a test over cases of what checks a single one."""
+
+    def decorate(check: Callable[[Case], None]) -> Callable[[], None]:
+        def test() -> None:
+            complaints = []
+            for case in drawn():
+                try:
+                    check(case)
+                except AssertionError as error:
+                    complaints.append(f"{label(case)}: {error}")
+            assert not complaints, "\n".join(complaints)
+
+        return test
+
+    return decorate
 
 
 def plan_of(case: Case) -> PipelinePlan:
@@ -64,13 +97,13 @@ def test_a_gpu_of_one_multiprocessor_runs_no_cluster() -> None:
 
 
 def test_every_kind_is_covered() -> None:
-    kinds = {(config.split_k, config.team.k_groups) for _, _, config in SPLIT}
+    kinds = {(config.split_k, config.team.k_groups) for _, _, config in split()}
     assert {(2, 1), (4, 1), (8, 1), (1, 2), (2, 2)} <= kinds
-    kinds = {(config.grid.shared, config.grid.cluster) for _, _, config in MULTICAST}
+    kinds = {(config.grid.shared, config.grid.cluster) for _, _, config in multicast()}
     assert kinds == {(Shared.WEIGHTS, 2), (Shared.WEIGHTS, 4), (Shared.ACTIVATIONS, 2)}
 
 
-@pytest.mark.parametrize("case", SPLIT, ids=label)
+@each_of(split)
 def test_parts_cover_the_reduction_of_every_row_once(case: Case) -> None:
     plan = plan_of(case)
     config = plan.config
@@ -84,7 +117,7 @@ def test_parts_cover_the_reduction_of_every_row_once(case: Case) -> None:
         assert sorted(covered) == list(range(plan.layout.stages))
 
 
-@pytest.mark.parametrize("case", SPLIT, ids=label)
+@each_of(split)
 def test_slices_cover_the_accumulators_once(case: Case) -> None:
     plan = plan_of(case)
     config = plan.config
@@ -99,7 +132,7 @@ def test_slices_cover_the_accumulators_once(case: Case) -> None:
     assert sorted(finished) == sorted(every)
 
 
-@pytest.mark.parametrize("case", SPLIT, ids=label)
+@each_of(split)
 def test_partial_sums_have_places_of_their_own(case: Case) -> None:
     plan = plan_of(case)
     config = plan.config
@@ -123,7 +156,7 @@ def test_partial_sums_have_places_of_their_own(case: Case) -> None:
     assert plan.memory.exchange_transaction == (config.parts - 1) * plan.memory.slice_bytes
 
 
-@pytest.mark.parametrize("case", MULTICAST, ids=label)
+@each_of(multicast)
 def test_clusters_compute_every_tile_once(case: Case) -> None:
     plan = plan_of(case)
     tiles = []
@@ -136,7 +169,7 @@ def test_clusters_compute_every_tile_once(case: Case) -> None:
     assert sorted(tiles) == sorted(every)
 
 
-@pytest.mark.parametrize("case", MULTICAST, ids=label)
+@each_of(multicast)
 def test_every_block_of_a_multicast_computes_the_whole_reduction(case: Case) -> None:
     plan = plan_of(case)
     assert plan.block_stages == plan.layout.stages
@@ -146,7 +179,7 @@ def test_every_block_of_a_multicast_computes_the_whole_reduction(case: Case) -> 
         assert parts == set(range(plan.config.parts))
 
 
-@pytest.mark.parametrize("case", MULTICAST, ids=label)
+@each_of(multicast)
 def test_one_block_loads_the_shared_part_of_a_stage(case: Case) -> None:
     plan = plan_of(case)
     config = plan.config
@@ -166,7 +199,7 @@ def test_one_block_loads_the_shared_part_of_a_stage(case: Case) -> None:
     assert plan.delivery(own).blocks == 1
 
 
-@pytest.mark.parametrize("case", CASES[::12], ids=label)
+@each_of(lambda: cases()[::12])
 def test_kernel_compiles_without_spills(case: Case) -> None:
     name, workload, config = case
     kernel = compile_kernel(TEMPLATES[name].build(workload, config, TARGET), TARGET)
@@ -198,7 +231,7 @@ def ends(stages: int, k_groups: int, steps: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("case", SPLIT, ids=label)
+@each_of(split)
 def test_no_ring_waits_for_itself(case: Case) -> None:
     plan = plan_of(case)
     assert ends(plan.config.stages, plan.config.team.k_groups, plan.block_stages)
@@ -206,6 +239,6 @@ def test_no_ring_waits_for_itself(case: Case) -> None:
 
 def test_consumers_with_one_stage_each_are_not_legal() -> None:
     assert not ends(stages=2, k_groups=2, steps=8)
-    name, workload, config = next(case for case in SPLIT if case[2].team.k_groups == 2)
+    name, workload, config = next(case for case in split() if case[2].team.k_groups == 2)
     complaint = TEMPLATES[name].space(workload, TARGET).rejection(replace(config, stages=2))
     assert complaint is not None and "two or more each" in complaint

@@ -1,4 +1,4 @@
-"""Which bias of the border table an output pixel takes, as device expressions."""
+"""Which bias of the border table an output pixel takes, as expressions of a kernel."""
 
 from __future__ import annotations
 
