@@ -103,6 +103,19 @@ def test_constants_alone_are_read_before_the_kernels_before_it_are_done(name):
             awaited=len(arrays))  # fmt: skip
 
 
+@needs_nvcc
+def test_a_warp_takes_two_of_many_rows_of_bytes():
+    """Of which one is left over, on a device of one multiprocessor."""
+    node, target = byte_norm(17, 384), HOPPER.of_units(1)
+    plan = RowPlan.of(row_fusion(node).arrays, "int8", target)
+    assert (plan.lanes, plan.together) == (32, 2)
+    assert RowPlan.of(row_fusion(node).arrays, "int8", HOPPER).together == 1
+    arrays, output = inputs_of(node), np.zeros(node.output_shape, "int8")
+    function = fusion_prim_func(node, target)
+    got = emulated_function(function, target, [*arrays, *node.constants], output)
+    assert_agrees(got, evaluate_fusion(node, arrays))
+
+
 def test_bytes_have_a_softmax_of_their_own_where_no_power_overflows():
     def own(node: Fusion) -> bool:
         return row_fusion(node).formula.rounded
