@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,24 @@ def in_turn(sessions: list[Session]) -> list[float]:
     return [statistics.median(found) * 1e6 for found in samples]
 
 
+@dataclass(frozen=True)
+class Folders:
+    """Where artifacts, record files and compiled kernels go."""
+
+    artifacts: Path
+    records: Path
+    kernels: Path
+
+
 def case(
-    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folder: Path,
-    kept: Path, cache: Path,
-) -> dict[str, Any]:  # fmt: skip
+    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folders: Folders
+) -> dict[str, Any]:
     """Tune, compile both, compare outputs, time both in turn.
 
-    Records are written into `kept`; a run whose records are there already is not made again.
+    A run whose records are there already is not made again.
     """
     shape = (batch, 3, IMAGE, IMAGE)
-    records = kept / f"{network}-{budget:g}s-seed{seed}.jsonl"
+    records = folders.records / f"{network}-{budget:g}s-seed{seed}.jsonl"
     seconds = None
     if not records.exists():
         seconds = tuned(model, host, shape, budget, seed, records)
@@ -89,10 +98,10 @@ def case(
     trials = sum(not record.confirmed for record in lines)
     sessions = []
     for name, known in (("untuned", []), ("tuned", [records] if records.exists() else [])):
-        artifact = folder / f"{network}.{name}.tar"
+        artifact = folders.artifacts / f"{network}.{name}.tar"
         compile(
             model, target=host, output=artifact, tuning_records=known,
-            input_shapes={INPUT: shape}, cache_dir=cache, use_shipped_records=False,
+            input_shapes={INPUT: shape}, cache_dir=folders.kernels, use_shipped_records=False,
         )  # fmt: skip
         sessions.append(Session(artifact))
     x = np.random.default_rng(1).standard_normal(shape, np.float32)
@@ -147,14 +156,12 @@ def main() -> int:
     }  # fmt: skip
     sweep()
     with scratch_folder() as folder:
+        folders = Folders(folder, options.records or folder, options.cache or folder / "kernels")
         for network in networks:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
-                    row = case(
-                        network, model, host, options.batch, budget, seed, folder,
-                        options.records or folder, options.cache or folder / "kernels",
-                    )  # fmt: skip
+                    row = case(network, model, host, options.batch, budget, seed, folders)
                     result["cases"].append(row)
                     options.output.write_text(json.dumps(result, indent=1) + "\n")
                     print(_text(row), flush=True)
