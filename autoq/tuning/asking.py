@@ -57,7 +57,8 @@ class Question:
 
     task, templates (names) and seed make the strategy the first time; told are the trials since
     the last question. opening: None for candidates of the strategy alone; else the first ones are
-    the defaults of all templates but the first, and so many that a model expects to be fast.
+    the defaults of all templates but the first, and so many that a model expects to be fast, as far
+    as they are not told.
     """
 
     task: int
@@ -83,6 +84,8 @@ class Strategies:
         if question.opening is not None and question.task not in self._openings:
             self._openings[question.task] = self._opening(question)
         first = self._openings.get(question.task, [])
+        told = {trial.config for trial in question.told}
+        first[:] = [candidate for candidate in first if candidate not in told]
         if first:
             answer, first[:] = first[: question.n], first[question.n :]
             self._strategy(question).tell(question.told)
@@ -95,12 +98,13 @@ class Strategies:
         settings, workload = self._settings, question.workload
         target = settings.target
         templates = [self._registry[name] for name in question.templates]
-        found = [Candidate(t.name, default_of(t, workload, target)) for t in templates[1:]]
+        untuned, *found = (Candidate(t.name, default_of(t, workload, target)) for t in templates)
         if settings.knowledge is not None:
             best = predicted(settings.knowledge, workload, templates, target)
             found += [Candidate(one.template.name, one.config) for one in best[: question.opening]]
         space = self._space(question)
-        return [candidate for candidate in found if candidate in space]
+        others = dict.fromkeys(one for one in found if one in space and one != untuned)
+        return list(others)
 
     def _strategy(self, question: Question) -> Strategy[Candidate]:
         strategy = self._strategies.get(question.task)

@@ -69,6 +69,9 @@ def test_the_defaults_of_other_templates_come_before_a_strategys_candidates():
     assert heard[0] + heard[1] == others and len(heard[2]) == 8
     searched = asker.ask(Question(1, WORKLOADS[0], names, 0, 8, ())).result()
     assert heard[2] == searched and first not in heard[1]
+    told = [Trial(others[0], seconds=1.0)]
+    resumed = asker.ask(Question(2, WORKLOADS[0], names, 0, 1, told, opening=4)).result()
+    assert len(resumed) == 1 and resumed[0] not in (first, others[0])
 
 
 def test_a_killed_process_forgets_nothing(parallel, monkeypatch):
