@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoq import frontend, graph
+from autoq.compilation.ahead import asks_ahead
 from autoq.compilation.assembly import assemble
 from autoq.compilation.layout_times import LayoutTimes
 from autoq.compilation.options import make_options
@@ -113,8 +114,9 @@ def compile(
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
     models = known_models(settings.knowledge, use_shipped_records)
     selections = [select(node, host, database, templates, models) for node in kernels.nodes]
-    compiled = compile_all(selections, settings.cache_dir, settings.threads)
-    artifact = assemble(kernels, selections, compiled, host)
+    ahead = asks_ahead(kernels, host.target)
+    compiled = compile_all(selections, settings.cache_dir, settings.threads, ahead)
+    artifact = assemble(kernels, selections, compiled, host, ahead)
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(templates))
     layers = [node for node in kernels.nodes if isinstance(node, Layer)]
@@ -143,14 +145,17 @@ def _ends(workload: Workload) -> tuple[str, str]:
 
 
 def compile_all(
-    selections: Sequence[Selection], cache_dir: Path | None, jobs: int
+    selections: Sequence[Selection], cache_dir: Path | None, jobs: int, ahead: bool = False
 ) -> dict[Hashable, Kernel]:
-    """Machine code for every distinct kernel, by its selection's key, several at once."""
+    """Machine code for every distinct kernel, by its selection's key, several at once.
+
+    ahead: see `compile_kernel`.
+    """
     distinct = {selection.key: selection for selection in selections}
 
     def build(selection: Selection) -> Kernel:
         try:
-            return selection.compiled(cache_dir)
+            return selection.compiled(cache_dir, ahead)
         except BuildError as error:
             raise BuildError(
                 f"layer {selection.node.name!r} ({selection.template}): {error}"
