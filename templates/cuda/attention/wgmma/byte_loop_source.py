@@ -12,12 +12,12 @@ template <bool PLAIN> struct Consumer {
   State<PLAIN>& state;
   const Block& block;
   const float* mask;
-  int consumer, row, lane;  // whose queries they are, its first row, and the own lane
+  int team, row, lane;  // whose queries they are, the first row, and the own lane
 
   __device__ __forceinline__ void start_scores(Products& products, int step) {
     const int stage = stage_of(step);
     wait_for(block.barrier(KEYS_THERE, stage), block.key_phase(step));
-    state.start_scores(products, block.own(consumer), block.keys(stage));
+    state.start_scores(products, block.own(team), block.keys(stage));
   }
   // Scores of the tile that a step brings, when its products are there.
   __device__ __forceinline__ void finish_scores(
@@ -142,11 +142,12 @@ template <bool PLAIN> struct Consumer {
   // what the second one weighs, they exchange in shared memory.
   __device__ __forceinline__ void share_rows(int tile) {
     const int other = 1 - tile, thread = threadIdx.x % 128, own_row = row / 16 % 4 * 16 + lane / 4;
-    const unsigned sums = block.smem + SHARED_AT + 2 * 64 * 8;
+    const unsigned exchanged = block.smem + SHARED_AT + team * EXCHANGED_BYTES;
+    const unsigned sums = exchanged + 2 * 64 * 8;
     const auto of_row = [&](int of, int half) {
-      return block.smem + SHARED_AT + (of * 64 + own_row + half * 8) * 8;
+      return exchanged + (of * 64 + own_row + half * 8) * 8;
     };
-    state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
+    state.look_at_queries(block.own(team), row / 16 % 4, lane);
     Scores z;
     Products products;
     start_scores(products, tile);
@@ -163,7 +164,7 @@ template <bool PLAIN> struct Consumer {
                      :: "r"(of_row(tile, half)), "f"(total), "f"(state.top.of[0][half]) : "memory");
     }
     leave_keys(other);
-    meet(BOTH, 256);
+    meet(BOTH + team, 256);
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float total, top;
@@ -195,7 +196,7 @@ template <bool PLAIN> struct Consumer {
                      :: "r"(at + (OUT_TILES * 4 + half) * 512), "r"(state.shares_sum[0][half])
                      : "memory");
     }
-    meet(BOTH, 256);
+    meet(BOTH + team, 256);
     if (gives) return;
     const auto given = [&](int i) {
       unsigned word;
@@ -209,7 +210,7 @@ template <bool PLAIN> struct Consumer {
   }
 
   __device__ __forceinline__ void consume() {
-    state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
+    state.look_at_queries(block.own(team), row / 16 % 4, lane);
     if constexpr (KEEPS_POWERS || TILES == 1) keep();
     else compute_twice();
   }
@@ -217,12 +218,20 @@ template <bool PLAIN> struct Consumer {
 template <bool PLAIN> __device__ __forceinline__ void consume(
     State<PLAIN>& state, const Block& block, const float* mask, int consumer, int row, int lane) {
   if constexpr (PLAIN && SHARES_ROWS)
-    if (block.consumers == 1) {
+    if (block.teams == 1) {
       state.begin_rows();
       return Consumer<PLAIN>{state, block, mask, 0, row - consumer * 64, lane}.share_rows(consumer);
     }
-  Consumer<PLAIN> own = {state, block, mask, consumer, row, lane};
-  if (PERSISTENT && consumer >= block.consumers) return own.skip();
+  const int team = consumer / OF_TEAM;
+  Consumer<PLAIN> own = {state, block, mask, team, row, lane};
+  if (PERSISTENT && team >= block.teams) return own.skip();
+  if constexpr (PAIRED) {
+    if constexpr (PLAIN) {
+      state.begin_rows();
+      return own.share_rows(consumer % OF_TEAM);
+    }
+    if (consumer % OF_TEAM) return own.skip();
+  }
   state.begin_rows();
   own.consume();
 }
