@@ -2,22 +2,20 @@
 
 BLOCK = r"""
 constexpr int ROW_TILES = 1, KEY_TILES = TILE_KEYS / 8, OUT_TILES = DEPTH / 8;
-// Two consumers that are paired have the same 64 rows, one of which is a team otherwise.
-constexpr int OF_TEAM = PAIRED ? 2 : 1, TEAMS = CONSUMERS / OF_TEAM;
-constexpr int TILES = (KEYS + TILE_KEYS - 1) / TILE_KEYS, ROWS = TEAMS * 64;
+constexpr int TILES = (KEYS + TILE_KEYS - 1) / TILE_KEYS, ROWS = CONSUMERS * 64;
 // A part of a tile is LINE bytes of each of its rows.
 constexpr int PARTS = (DEPTH * SIZE + LINE - 1) / LINE, PART_VALUES = LINE / SIZE;
 constexpr int DEPTH_STEPS = (DEPTH * SIZE + 31) / 32, PART_STEPS = LINE / 32;
 constexpr int QUERY_PART = 64 * LINE, OWN_BYTES = PARTS * QUERY_PART;
 constexpr int KEY_PART = TILE_KEYS * LINE, TILE_BYTES = PARTS * KEY_PART;
 // Rows of y have their own place where the next queries arrive meanwhile.
-constexpr int Y_AT = PERSISTENT ? TEAMS * OWN_BYTES : 0;
-constexpr int KEYS_AT = Y_AT + TEAMS * OWN_BYTES, VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;
+constexpr int Y_AT = PERSISTENT ? CONSUMERS * OWN_BYTES : 0;
+constexpr int KEYS_AT = Y_AT + CONSUMERS * OWN_BYTES, VALUES_AT = KEYS_AT + STAGES * TILE_BYTES;
 // Of bytes, values as they are multiplied and sums of keys lie behind them.
 constexpr int TURNED_AT = VALUES_AT + STAGES * TILE_BYTES, TURNED_BYTES = TILE_KEYS * DEPTH;
 constexpr int SUMS_AT = TURNED_AT + STAGES * TURNED_BYTES;
 constexpr int FIRST_TURN = 1, FIRST_OWN = FIRST_TURN + CONSUMERS;  // named barriers of consumers
-constexpr int BOTH = FIRST_OWN + CONSUMERS;  // of a team and those behind it
+constexpr int BOTH = FIRST_OWN + CONSUMERS;
 
 // What a stage has a barrier for: that it is there, and that all who read it have left it.
 enum { KEYS_THERE, KEYS_LEFT, VALUES_THERE, VALUES_LEFT, TURNED_THERE, TURNED_LEFT, SUMS_THERE };
@@ -29,7 +27,7 @@ struct Maps { Map q, k, v, y; };
 
 struct Block {
   unsigned smem;
-  int nth, pair, first_row, tiles, teams;
+  int nth, pair, first_row, tiles, consumers;
 
   // What is `nth` to be computed in its shared memory.
   __device__ __forceinline__ Block(const void* shared, int block, int nth) : nth(nth) {
@@ -39,22 +37,24 @@ struct Block {
     pair = CAUSAL ? block % PAIRS : block / ROW_BLOCKS;
     first_row = rows * ROWS;
     tiles = TILES;
-    teams = TEAMS;
+    consumers = CONSUMERS;
     // Blocks of the last pairs are small, so that they spread over all multiprocessors.
     if (SMALL > 0 && block >= FULL_PAIRS * ROW_BLOCKS) {
       const int small = block - FULL_PAIRS * ROW_BLOCKS;
       pair = FULL_PAIRS + small / SMALL_BLOCKS;
       first_row = small % SMALL_BLOCKS * (64 * SMALL);
-      teams = SMALL;
+      consumers = SMALL;
     }
     if (CAUSAL) {
       const int last = min(first_row + ROWS, QUERIES) - 1 + KEYS - QUERIES;
       tiles = last / TILE_KEYS + 1;
     }
   }
-  __device__ __forceinline__ unsigned own(int team) const { return smem + team * OWN_BYTES; }
-  __device__ __forceinline__ unsigned own_y(int team) const {
-    return smem + Y_AT + team * OWN_BYTES;
+  __device__ __forceinline__ unsigned own(int consumer) const {
+    return smem + consumer * OWN_BYTES;
+  }
+  __device__ __forceinline__ unsigned own_y(int consumer) const {
+    return smem + Y_AT + consumer * OWN_BYTES;
   }
   __device__ __forceinline__ unsigned keys(int stage) const {
     return smem + KEYS_AT + stage * TILE_BYTES;
@@ -81,7 +81,7 @@ struct Block {
     return (tile / STAGES + (PERSISTENT ? nth * (TILES / STAGES) : 0)) % 2;
   }
   __device__ __forceinline__ void start_barriers() const {
-    const int consumers = PERSISTENT ? CONSUMERS : teams * OF_TEAM;
+    const int consumers = PERSISTENT ? CONSUMERS : this->consumers;
     start_barrier(of_queries(), 1);
     start_barrier(queries_left(), 4 * consumers);
     for (int stage = 0; stage < STAGES; ++stage) {
@@ -130,12 +130,12 @@ __device__ __forceinline__ unsigned phase_of(int step) { return step / STAGES % 
 // By one thread, as the rest of what loads.
 __device__ __forceinline__ void load_queries(const Block& block, const Maps& maps) {
   if constexpr (PERSISTENT) wait_for(block.queries_left(), block.nth % 2 ^ 1);
-  expect_bytes(block.of_queries(), block.teams * OWN_BYTES);
-  for (int team = 0; team < block.teams; ++team)
+  expect_bytes(block.of_queries(), block.consumers * OWN_BYTES);
+  for (int consumer = 0; consumer < block.consumers; ++consumer)
     #pragma unroll
     for (int part = 0; part < PARTS; ++part)
-      load_box(block.own(team) + part * QUERY_PART, maps.q, part * PART_VALUES,
-               block.first_row + team * 64, block.pair % HEADS, block.pair / HEADS,
+      load_box(block.own(consumer) + part * QUERY_PART, maps.q, part * PART_VALUES,
+               block.first_row + consumer * 64, block.pair % HEADS, block.pair / HEADS,
                block.of_queries());
 }
 
@@ -167,12 +167,12 @@ __device__ __forceinline__ void load_step(const Block& block, const Maps& maps, 
   }
 }
 
-// A team's rows of y, which may take the place of its queries, to memory.
+// A consumer's rows of y, which may take the place of its queries, to memory.
 template <class State> __device__ __forceinline__ void store_own(
-    State& state, const Block& block, Map map, int team, int warp, int lane) {
-  const unsigned own = block.own_y(team);
+    State& state, const Block& block, Map map, int consumer, int warp, int lane) {
+  const unsigned own = block.own_y(consumer);
   if (PERSISTENT && warp == 0 && lane == 0) wait_for_stores<true>();
-  meet(FIRST_OWN + team, 128);  // all that was read from there has been
+  meet(FIRST_OWN + consumer, 128);  // all that was read from there has been
   state.finish([&](const auto& values, int r, int column) {
     const unsigned at = swizzled<LINE>((warp * 16 + r) * LINE + column % PART_VALUES * SIZE);
     asm volatile("st.shared.b32 [%0], %1;"
@@ -180,11 +180,11 @@ template <class State> __device__ __forceinline__ void store_own(
                  : "memory");
   }, lane);
   fence_shared();
-  meet(FIRST_OWN + team, 128);
+  meet(FIRST_OWN + consumer, 128);
   if (warp == 0 && lane == 0) {
     #pragma unroll
     for (int part = 0; part < PARTS; ++part)
-      store_box(map, part * PART_VALUES, block.first_row + team * 64, block.pair % HEADS,
+      store_box(map, part * PART_VALUES, block.first_row + consumer * 64, block.pair % HEADS,
                 block.pair / HEADS, own + part * QUERY_PART);
     commit_stores();
     if constexpr (!PERSISTENT) wait_for_stores<false>();
@@ -192,8 +192,8 @@ template <class State> __device__ __forceinline__ void store_own(
 }
 // Rows of floats, which go to memory from registers.
 template <class State> __device__ __forceinline__ void store_floats(
-    State& state, const Block& block, float* y, int team, int warp, int lane) {
-  const int row = block.first_row + team * 64 + warp * 16;
+    State& state, const Block& block, float* y, int consumer, int warp, int lane) {
+  const int row = block.first_row + consumer * 64 + warp * 16;
   const int start = Y_PITCH == DEPTH * 4
       ? block.pair * (QUERIES * DEPTH)
       : block.pair / HEADS * (QUERIES * (Y_PITCH / 4)) + block.pair % HEADS * DEPTH;

@@ -12,12 +12,12 @@ template <bool PLAIN> struct Consumer {
   State<PLAIN>& state;
   const Block& block;
   const float* mask;
-  int team, row, lane;  // whose queries they are, the first row, and the own lane
+  int consumer, row, lane;  // whose queries they are, its first row, and the own lane
 
   __device__ __forceinline__ void start_scores(Products& products, int step) {
     const int stage = stage_of(step);
     wait_for(block.barrier(KEYS_THERE, stage), block.key_phase(step));
-    state.start_scores(products, block.own(team), block.keys(stage));
+    state.start_scores(products, block.own(consumer), block.keys(stage));
   }
   // Scores of the tile that a step brings, when its products are there.
   __device__ __forceinline__ void finish_scores(
@@ -142,12 +142,11 @@ template <bool PLAIN> struct Consumer {
   // what the second one weighs, they exchange in shared memory.
   __device__ __forceinline__ void share_rows(int tile) {
     const int other = 1 - tile, thread = threadIdx.x % 128, own_row = row / 16 % 4 * 16 + lane / 4;
-    const unsigned exchanged = block.smem + SHARED_AT + team * EXCHANGED_BYTES;
-    const unsigned sums = exchanged + 2 * 64 * 8;
+    const unsigned sums = block.smem + SHARED_AT + 2 * 64 * 8;
     const auto of_row = [&](int of, int half) {
-      return exchanged + (of * 64 + own_row + half * 8) * 8;
+      return block.smem + SHARED_AT + (of * 64 + own_row + half * 8) * 8;
     };
-    state.look_at_queries(block.own(team), row / 16 % 4, lane);
+    state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
     Scores z;
     Products products;
     start_scores(products, tile);
@@ -164,7 +163,7 @@ template <bool PLAIN> struct Consumer {
                      :: "r"(of_row(tile, half)), "f"(total), "f"(state.top.of[0][half]) : "memory");
     }
     leave_keys(other);
-    meet(BOTH + team, 256);
+    meet(BOTH, 256);
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float total, top;
@@ -196,7 +195,7 @@ template <bool PLAIN> struct Consumer {
                      :: "r"(at + (OUT_TILES * 4 + half) * 512), "r"(state.shares_sum[0][half])
                      : "memory");
     }
-    meet(BOTH + team, 256);
+    meet(BOTH, 256);
     if (gives) return;
     const auto given = [&](int i) {
       unsigned word;
@@ -210,7 +209,7 @@ template <bool PLAIN> struct Consumer {
   }
 
   __device__ __forceinline__ void consume() {
-    state.look_at_queries(block.own(team), row / 16 % 4, lane);
+    state.look_at_queries(block.own(consumer), row / 16 % 4, lane);
     if constexpr (KEEPS_POWERS || TILES == 1) keep();
     else compute_twice();
   }
@@ -218,20 +217,12 @@ template <bool PLAIN> struct Consumer {
 template <bool PLAIN> __device__ __forceinline__ void consume(
     State<PLAIN>& state, const Block& block, const float* mask, int consumer, int row, int lane) {
   if constexpr (PLAIN && SHARES_ROWS)
-    if (block.teams == 1) {
+    if (block.consumers == 1) {
       state.begin_rows();
       return Consumer<PLAIN>{state, block, mask, 0, row - consumer * 64, lane}.share_rows(consumer);
     }
-  const int team = consumer / OF_TEAM;
-  Consumer<PLAIN> own = {state, block, mask, team, row, lane};
-  if (PERSISTENT && team >= block.teams) return own.skip();
-  if constexpr (PAIRED) {
-    if constexpr (PLAIN) {
-      state.begin_rows();
-      return own.share_rows(consumer % OF_TEAM);
-    }
-    if (consumer % OF_TEAM) return own.skip();
-  }
+  Consumer<PLAIN> own = {state, block, mask, consumer, row, lane};
+  if (PERSISTENT && consumer >= block.consumers) return own.skip();
   state.begin_rows();
   own.consume();
 }

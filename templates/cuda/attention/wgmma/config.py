@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class WgmmaAttentionConfig:
     """Knobs of attention on wgmma.
 
-    consumers: warpgroups of a block, each with 64 query rows of its own unless they are paired.
+    consumers: warpgroups of a block, each with 64 query rows of its own.
     small: consumers that compute in the blocks of the last pairs, which spread what the last round
         of blocks has over all multiprocessors; 0 where all blocks are equal.
     tile_keys: keys whose scores a consumer holds at a time.
@@ -26,7 +26,6 @@ class WgmmaAttentionConfig:
     blocks_per_sm: blocks that the register allocation leaves room for on a multiprocessor.
     persistent: whether a block computes the rows of several of bytes, one after the other, so that
         the next queries, keys and values arrive meanwhile.
-    paired: whether two consumers of bytes share 64 rows, each with one of two tiles of keys.
     """
 
     consumers: int
@@ -40,7 +39,6 @@ class WgmmaAttentionConfig:
     gives_registers: bool
     blocks_per_sm: int
     persistent: bool = False
-    paired: bool = False
 
     @property
     def threads(self) -> int:
@@ -48,11 +46,6 @@ class WgmmaAttentionConfig:
         return 128 * self.consumers + (128 if self.gives_registers else 32)
 
     @property
-    def teams(self) -> int:
-        """Tiles of 64 query rows of a block, each of one consumer or of two."""
-        return self.consumers // 2 if self.paired else self.consumers
-
-    @property
     def rows(self) -> int:
         """Query rows of a block."""
-        return 64 * self.teams
+        return 64 * self.consumers

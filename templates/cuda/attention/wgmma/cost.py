@@ -41,7 +41,7 @@ def registers(plan: WgmmaAttentionPlan) -> int:
     others = (_FLOATS_AHEAD if config.ahead else _FLOATS) if work.floating else _BYTES
     if config.keeps_powers:
         # Sums begin when the powers of a tile have become shares, four to a word.
-        kept = scores if config.paired else plan.tiles * scores
+        kept = plan.tiles * scores
         return max(kept, kept - scores + scores // 4 + work.depth // 2) + others + masks
     return scores + shares + work.depth // 2 + others + masks
 
@@ -76,8 +76,6 @@ def round_clocks(plan: WgmmaAttentionPlan, blocks: int, consumers: int) -> float
     together = max(busy) + _BESIDE * (sum(busy) - max(busy))
     alone = _ALONE[plan.workload.floating] * sum(busy) / (blocks * consumers) + _TILE_LATENCY
     tiles = plan.tiles * (0.5 + 0.5 / plan.row_blocks if plan.workload.causal else 1.0)
-    if plan.config.paired:
-        tiles /= 2
     slower = _FULL_TIMES if registers(plan) + _SPARE > plan.registers.consumer else 1.0
     return tiles * max(together, alone) * slower + _BLOCK_LATENCY
 

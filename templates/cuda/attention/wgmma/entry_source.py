@@ -24,19 +24,19 @@ __device__ __forceinline__ void attend(
   }
   if constexpr (GIVES_REGISTERS)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMER_REGISTERS));
-  const int consumer = warp / 4, team = consumer / OF_TEAM, own_warp = warp % 4;
-  if (!PERSISTENT && team >= blocks.nth(0).teams) return;
+  const int consumer = warp / 4, own_warp = warp % 4;
+  if (!PERSISTENT && consumer >= blocks.nth(0).consumers) return;
   int own_lane = lane;
   const auto attend_block = [&](auto& state, const Block& block) {
     const float* own_mask =
         MASK + block.pair / HEADS * MASK_BATCH + block.pair % HEADS * MASK_HEAD;
-    const int row = block.first_row + team * 64 + own_warp * 16;
+    const int row = block.first_row + consumer * 64 + own_warp * 16;
     wait_for(block.of_queries(), block.nth % 2);
     consume(state, block, own_mask, consumer, row, own_lane);
-    if (PERSISTENT && team >= block.teams || consumer % OF_TEAM) return;
+    if (PERSISTENT && consumer >= block.consumers) return;
     if constexpr (OUT_FLOATS)
-      store_floats(state, block, static_cast<float*>(y), team, own_warp, own_lane);
-    else store_own(state, block, maps.y, team, own_warp, own_lane);
+      store_floats(state, block, static_cast<float*>(y), consumer, own_warp, own_lane);
+    else store_own(state, block, maps.y, consumer, own_warp, own_lane);
   };
   const auto attend_rows = [&](auto& state) {
     if constexpr (PERSISTENT) {

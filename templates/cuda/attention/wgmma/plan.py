@@ -69,10 +69,9 @@ class WgmmaAttentionPlan:
             self.stage_bytes += config.tile_keys * (workload.depth + _SUM_BYTES)
         own_bytes = config.rows * self.line * self.parts * (2 if config.persistent else 1)
         self.shared_at = own_bytes + config.stages * self.stage_bytes
-        self.exchanged_bytes = 2 * 64 * _ROW_BYTES + 128 * 4 * (workload.depth // 2 + 2)
-        """What two consumers exchange of the rows that they share."""
-        sharing = config.teams if config.paired else 1 if self.shares_rows else 0
-        self.barriers_at = self.shared_at + sharing * self.exchanged_bytes
+        self.barriers_at = self.shared_at
+        if self.shares_rows:
+            self.barriers_at += 2 * 64 * _ROW_BYTES + 128 * 4 * (workload.depth // 2 + 2)
         barriers = _STAGE_BARRIERS[workload.floating]
         self.smem_bytes = self.barriers_at + (2 + barriers * config.stages) * BARRIER_BYTES
 

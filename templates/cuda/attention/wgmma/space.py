@@ -25,7 +25,7 @@ _PRODUCT_REGISTERS = {True: 26, False: 34}
 """What nvcc 13.0 asks for beside accumulators of a product of scores, of floats and of bytes."""
 _UNTUNED: dict[str, Sequence[Any]] = {
     "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,),
-    "persistent": (False,), "paired": (False,),
+    "persistent": (False,),
 }  # fmt: skip
 """Knobs of which the default is always the same, where it is legal."""
 _MOST_KEYS = 256
@@ -95,7 +95,6 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
         "gives_registers": (False, True),
         "blocks_per_sm": (1, 2, 3, 4, 6, 8),
         "persistent": (False,) if workload.floating else (False, True),
-        "paired": (False,) if workload.floating else (False, True),
     }
 
 
@@ -153,13 +152,6 @@ def _rules(
         even = not workload.causal and plan.tiles % config.stages == 0
         return once and even and plan.grid < plan.blocks
 
-    def pairs_have_a_tile_each(config: WgmmaAttentionConfig) -> bool:
-        """Both consumers of a pair keep the powers of one of two tiles, which have a stage each."""
-        if not config.paired:
-            return True
-        whole = config.keeps_powers and not (config.ahead or config.small or workload.causal)
-        return whole and config.consumers % 2 == 0 and plan_of(config).tiles == config.stages == 2
-
     def registers_suffice(config: WgmmaAttentionConfig) -> bool:
         """Scores, shares and sums fit the registers of a consumer."""
         return registers(plan_of(config)) <= plan_of(config).registers.consumer
@@ -187,7 +179,6 @@ def _rules(
         bytes_take_no_turns,
         bytes_are_there_ahead,
         rings_go_on,
-        pairs_have_a_tile_each,
         registers_suffice,
         products_compile,
         shared_memory_suffices,

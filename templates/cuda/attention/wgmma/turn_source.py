@@ -106,17 +106,14 @@ __device__ __forceinline__ void help(
     if (step % count == 0) load_queries(block, maps);
     load_step(block, maps, step % count);
   };
-  // Of keys and values that have a stage each nothing waits for another to be free.
-  constexpr bool AT_ONCE = !PERSISTENT && KEEPS_POWERS && STAGES == TILES;
-  const int first = AT_ONCE ? all : min(STAGES, all);
   if (loads)
     #pragma unroll 1
-    for (int step = 0; step < first; ++step) load(step);
+    for (int step = 0; step < min(STAGES, all); ++step) load(step);
   #pragma unroll 1
   for (int step = 0; step < all; ++step) {
     __syncwarp();
     prepare_step(blocks.nth(step / count), step % count, q_zero, k_zero, helper, lane);
-    if (loads && step + first < all) load(step + first);
+    if (loads && step + STAGES < all) load(step + STAGES);
   }
 }
 """
