@@ -15,25 +15,28 @@ from autoq.runtime.plan import ALIGNMENT
 
 AHEAD = (Parameter((1,), "uint8"), Parameter((1,), "uint8"))
 """The first bytes of the first and of the last unit that is asked for, before other parameters."""
-_ENTRY = re.compile(r'^extern "C" __global__ void [^\n]*?\b(\w+)\(([^\n]*)\)( \{|;)$', re.MULTILINE)
+_ENTRY = re.compile(
+    r'^extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(([^\n]*)\)( \{|;)$',
+    re.MULTILINE,
+)
 _FUNCTION = r"""
-constexpr unsigned LINES_OF_UNIT = UNIT / 128;
 static __device__ __forceinline__ void ask_ahead(
     const unsigned char* first, const unsigned char* last) {
-  const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
-  if (threadIdx.x / 32 != (warps > 2 ? 2 : 0)) return;  // a warp that waits for others at first
-  const unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
-  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-  const unsigned lines = (unsigned)(last - first) / 128 + LINES_OF_UNIT;
-  const unsigned share = (lines + blocks - 1) / blocks, end = min(lines, (block + 1) * share);
-  for (unsigned line = block * share + lane; line < end; line += 32)
-    asm volatile("prefetch.global.L2 [%0];" :: "l"(first + line * 128ull));
+  constexpr unsigned CHUNK = 2048;
+  // By the last warp, which waits for what others load. Chunks of a block lie far apart, so that
+  // nothing is divided.
+  if ((threadIdx.x | 31) != blockDim.x - 1 || blockIdx.y + blockIdx.z > 0) return;
+  const unsigned bytes = (unsigned)(last - first) + UNIT, blocks = gridDim.x;
+  for (unsigned at = (blockIdx.x + threadIdx.x % 32 * blocks) * CHUNK; at < bytes;
+       at += 32 * CHUNK * blocks)
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                 :: "l"(first + at), "r"(min(CHUNK, bytes - at)) : "memory");
 }
-""".replace("UNIT / 128", f"{ALIGNMENT} / 128")
+""".replace("UNIT", str(ALIGNMENT))
 
 
 def asking_ahead(source: str) -> tuple[str, str]:
-    """The source whose first kernel takes both addresses behind its own arguments; its name.
+    """The source whose first kernel takes both addresses before its own arguments; its name.
 
     Raises BuildError for a source without a kernel.
     """
@@ -45,11 +48,11 @@ def asking_ahead(source: str) -> tuple[str, str]:
     def with_addresses(found: re.Match[str]) -> str:
         if found.group(1) != symbol:
             return found.group(0)
-        head = found.group(0)[: found.end(2) - found.start(0)]
-        comma = ", " if found.group(2) else ""
+        head = found.group(0)[: found.start(2) - found.start(0)]
         taken = "const unsigned char* ahead_first, const unsigned char* ahead_last"
+        taken += f", {found.group(2)}" if found.group(2) else ""
         call = "\n  ask_ahead(ahead_first, ahead_last);" if found.group(3) == " {" else ""
-        return f"{head}{comma}{taken}){found.group(3)}{call}"
+        return f"{head}{taken}){found.group(3)}{call}"
 
     start = entry.start()
     return source[:start] + _FUNCTION + _ENTRY.sub(with_addresses, source[start:]), symbol

@@ -153,7 +153,7 @@ def _launches(
 def _asking(launch: Launch) -> Launch:
     """The launch with what `asking_ahead` lets its kernel take."""
     addresses = map(Buffer, range(len(AHEAD)))
-    return dataclasses.replace(launch, arguments=(*launch.arguments, *addresses))
+    return dataclasses.replace(launch, arguments=(*addresses, *launch.arguments))
 
 
 def _most(cubins: Sequence[Cubin], figure: str) -> int:
