@@ -10,9 +10,8 @@ import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
@@ -25,6 +24,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
 )
 from autoq.templates.cuda.movement.elementwise_walk import Walk
+from autoq.templates.cuda.movement.written_values import WRITE, bounds, float_literal
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
@@ -61,17 +61,6 @@ _PLANS = (
 the fastest on an H200, among those that are fast for every size (docs/notes/movement.md)."""
 
 _START_SUCCESSOR = 'asm volatile("griddepcontrol.launch_dependents;" : : : "memory");'
-
-
-class Quantised(Protocol):
-    """How a formula's output becomes integers."""
-
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def zero_point(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -138,25 +127,6 @@ template <class X, int N, bool WHOLE> struct Vector {
   }
 };
 """
-
-WRITE = r"""
-template <int N> __device__ __forceinline__ void write(
-    To<OUT> y, int at, const float (&value)[N]) {
-  if constexpr (BITS<OUT> == 32) {
-    Raw<OUT, N> raw;
-    #pragma unroll
-    for (int i = 0; i < N; ++i) raw.word[i] = __float_as_uint(value[i]);
-    store<OUT, N>(y + at, raw);
-  } else if constexpr (IS_HALF<OUT>) {
-    store<OUT, N>(y + at, halves<N>(value));
-  } else if constexpr (IS_BRAIN<OUT>) {
-    store<OUT, N>(y + at, brains<N>(value));
-  } else {
-    store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
-  }
-}
-"""
-"""CUDA of write<N>(y, at, values): N neighbouring outputs, rounded, and clamped if integers."""
 
 
 def elementwise_kernel(
@@ -228,19 +198,6 @@ def _plan(total: int, values: int, target: Target) -> Plan:
     share, vectors = total / target.units, total // values / target.units
     return next(
         plan for at_least, of_values, plan in _PLANS if vectors >= at_least and share >= of_values
-    )
-
-
-def float_literal(value: float) -> str:
-    """A finite number in C++, rounded to float32."""
-    return f"{float(np.float32(value)).hex()}f"
-
-
-def bounds(formula: Quantised) -> str:
-    """C++ constants LOW, HIGH and ZERO_POINT of a formula's output."""
-    names = {"LOW": formula.low, "HIGH": formula.high, "ZERO_POINT": formula.zero_point}
-    return "".join(
-        f"constexpr float {name} = {float_literal(value)};\n" for name, value in names.items()
     )
 
 

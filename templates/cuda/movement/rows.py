@@ -22,12 +22,12 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     call,
     thread_kernel,
 )
-from autoq.templates.cuda.movement.elementwise import WRITE, bounds
 from autoq.templates.cuda.movement.load_here import LOAD_HERE
 from autoq.templates.cuda.movement.row_byte_sums import SOURCE as _BYTE_SUMS
 from autoq.templates.cuda.movement.row_entry import Further, entry
 from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
+from autoq.templates.cuda.movement.written_values import WRITE, bounds
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

@@ -17,9 +17,9 @@ import numpy as np
 
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
-from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
+from autoq.templates.cuda.movement.written_values import float_literal
 
 _SOURCE = r"""
 __device__ __forceinline__ float reciprocal_root(float variance) {

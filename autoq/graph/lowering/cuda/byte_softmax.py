@@ -15,8 +15,8 @@ import numpy as np
 
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
-from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
+from autoq.templates.cuda.movement.written_values import float_literal
 
 _MOST_EXPONENT = 100
 """Size of powers of two, of which float32 holds a row's sum and its reciprocal."""

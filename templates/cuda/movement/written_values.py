@@ -1,0 +1,72 @@
+"""CUDA source of what element-wise formulas and those over rows write: rounded, clamped, packed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+WRITE = r"""
+// Integers whose bounds are those of their type: a conversion of two numbers clamps them as well.
+constexpr float LEAST = SIGNED<OUT> ? -128.f : 0.f;
+constexpr bool WHOLE_TYPE = LOW + ZERO_POINT == LEAST && HIGH + ZERO_POINT == LEAST + 255.f;
+template <int N> __device__ __forceinline__ Raw<OUT, N> saturated(const float (&value)[N]) {
+  Raw<OUT, N> raw;
+  #pragma unroll
+  for (int i = 0; i < N / 4; ++i) {
+    int n[4];
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) {  // rounded as it is, and then moved
+      const float rounded = __fadd_rn(value[4 * i + e], 12582912.f);
+      n[e] = __float2int_rn(__fadd_rn(rounded, ZERO_POINT - LEAST - 12582912.f));
+    }
+    unsigned high, word;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(n[3]), "r"(n[2]));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(n[1]), "r"(n[0]), "r"(high));
+    raw.word[i] = word ^ (SIGNED<OUT> ? 0x80808080u : 0u);
+  }
+  return raw;
+}
+template <int N> __device__ __forceinline__ void write(
+    To<OUT> y, int at, const float (&value)[N]) {
+  if constexpr (BITS<OUT> == 32) {
+    Raw<OUT, N> raw;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) raw.word[i] = __float_as_uint(value[i]);
+    store<OUT, N>(y + at, raw);
+  } else if constexpr (IS_HALF<OUT>) {
+    store<OUT, N>(y + at, halves<N>(value));
+  } else if constexpr (IS_BRAIN<OUT>) {
+    store<OUT, N>(y + at, brains<N>(value));
+  } else if constexpr (BITS<OUT> == 8 && N % 4 == 0 && WHOLE_TYPE) {
+    store<OUT, N>(y + at, saturated<N>(value));
+  } else {
+    store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
+  }
+}
+"""
+"""CUDA of write<N>(y, at, values): N neighbouring outputs, rounded, and clamped if integers."""
+
+
+class Quantised(Protocol):
+    """How a formula's output becomes integers."""
+
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def zero_point(self) -> float: ...
+
+
+def bounds(formula: Quantised) -> str:
+    """C++ constants LOW, HIGH and ZERO_POINT of a formula's output."""
+    names = {"LOW": formula.low, "HIGH": formula.high, "ZERO_POINT": formula.zero_point}
+    return "".join(
+        f"constexpr float {name} = {float_literal(value)};\n" for name, value in names.items()
+    )
+
+
+def float_literal(value: float) -> str:
+    """A finite number in C++, rounded to float32."""
+    return f"{float(np.float32(value)).hex()}f"
