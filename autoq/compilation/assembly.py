@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.compilation.ahead import asking_calls
 from autoq.compilation.selection import Selection
 from autoq.devices import Host
 from autoq.graph.ir import Fusion, Graph, Layer, Siblings
@@ -33,12 +32,8 @@ def assemble(
     selections: Sequence[Selection],
     kernels: Mapping[Hashable, Kernel],
     host: Host,
-    ahead: bool = False,
 ) -> Artifact:
-    """The artifact of an optimised graph whose nodes were compiled to `kernels`.
-
-    ahead: each kernel asks for constants of a later one, see `compile_kernel`.
-    """
+    """The artifact of an optimised graph whose nodes were compiled to `kernels`."""
     used = [kernels[selection.key].workspaces for selection in selections]
     offsets, workspaces, arena_bytes = _buffers(graph, used)
     constants = _Constants()
@@ -47,8 +42,6 @@ def assemble(
         _call(selection, numbers[selection.key], offsets, constants, spaces)
         for selection, spaces in zip(selections, workspaces, strict=True)
     )
-    if ahead:
-        calls = asking_calls(calls, selections)
     target, places = host.target, places_of_inputs(graph)
     plan = Plan(
         model=graph.name,

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoq import frontend, graph
-from autoq.compilation.ahead import asks_ahead
 from autoq.compilation.assembly import assemble
 from autoq.compilation.layout_times import LayoutTimes
 from autoq.compilation.options import make_options
@@ -114,9 +113,8 @@ def compile(
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
     models = known_models(settings.knowledge, use_shipped_records)
     selections = [select(node, host, database, templates, models) for node in kernels.nodes]
-    ahead = asks_ahead(kernels, host.target)
-    compiled = compile_all(selections, settings.cache_dir, settings.threads, ahead)
-    artifact = assemble(kernels, selections, compiled, host, ahead)
+    compiled = compile_all(selections, settings.cache_dir, settings.threads)
+    artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)
     conditions = Conditions(host.target.arch, host.device, template_versions(templates))
     layers = [node for node in kernels.nodes if isinstance(node, Layer)]
@@ -145,17 +143,14 @@ def _ends(workload: Workload) -> tuple[str, str]:
 
 
 def compile_all(
-    selections: Sequence[Selection], cache_dir: Path | None, jobs: int, ahead: bool = False
+    selections: Sequence[Selection], cache_dir: Path | None, jobs: int
 ) -> dict[Hashable, Kernel]:
-    """Machine code for every distinct kernel, by its selection's key, several at once.
-
-    ahead: see `compile_kernel`.
-    """
+    """Machine code for every distinct kernel, by its selection's key, several at once."""
     distinct = {selection.key: selection for selection in selections}
 
     def build(selection: Selection) -> Kernel:
         try:
-            return selection.compiled(cache_dir, ahead)
+            return selection.compiled(cache_dir)
         except BuildError as error:
             raise BuildError(
                 f"layer {selection.node.name!r} ({selection.template}): {error}"

@@ -58,10 +58,10 @@ class TemplateSelection:
         """Equal for kernels that share machine code."""
         return (self.node.workload, self.template, self.config)
 
-    def compiled(self, cache_dir: Path | None, ahead: bool = False) -> Kernel:
-        """Its machine code, kept in cache_dir; raises BuildError. ahead: see `compile_kernel`."""
+    def compiled(self, cache_dir: Path | None) -> Kernel:
+        """Its machine code, kept in cache_dir; raises BuildError."""
         store = KernelStore(cache_dir)
-        return store.kernel(self.chosen, self.node.workload, self.config, self.target, ahead=ahead)
+        return store.kernel(self.chosen, self.node.workload, self.config, self.target)
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
@@ -86,13 +86,13 @@ class FusionSelection:
         """Equal for kernels that share machine code."""
         return self.node.key
 
-    def compiled(self, cache_dir: Path | None, ahead: bool = False) -> Kernel:
-        """Its machine code, kept in cache_dir; raises BuildError. ahead: see `compile_kernel`."""
+    def compiled(self, cache_dir: Path | None) -> Kernel:
+        """Its machine code, kept in cache_dir; raises BuildError."""
         if self.node.parts[0].quantised:
             program, arrays = quantising_program(self.node.parts[0], self.target)
-            return compile_program(program, arrays, self.target, cache_dir=cache_dir, ahead=ahead)
+            return compile_program(program, arrays, self.target, cache_dir=cache_dir)
         function = fusion_prim_func(self.node, self.target)
-        return compile_kernel(function, self.target, cache_dir=cache_dir, ahead=ahead)
+        return compile_kernel(function, self.target, cache_dir=cache_dir)
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoq.kernel.ahead import AHEAD, asking_ahead
 from autoq.kernel.host_launches import host_launches
 from autoq.kernel.lowering import Lowered, cuda_source, lower, object_code
 from autoq.kernel.nvcc import Cubin, compile_cuda
 from autoq.runtime.kernel import (
     Argument,
-    Buffer,
     CpuKernel,
     CudaKernel,
     FunctionCall,
@@ -32,44 +30,32 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 
-def compile_kernel(
-    prim_func: PrimFunc, target: Target, *, cache_dir: Path | None = None, ahead: bool = False
-) -> Kernel:
+def compile_kernel(prim_func: PrimFunc, target: Target, *, cache_dir: Path | None = None) -> Kernel:
     """Machine code for `prim_func` on `target`, whose parameters are the kernel's.
-
-    ahead: it asks for what a later kernel reads, of which `AHEAD` are two more parameters.
 
     A function with the attribute `s_tir` goes through TVM's schedulable pipeline, any other
     through the TIRx pipeline. cache_dir keeps machine code by the hash of its source; None
     compiles anew. Raises BuildError when the function cannot be lowered or compiled (spills do
     not raise: the kernel reports them), TargetError without nvcc.
     """
-    more = AHEAD if ahead else ()
-    own = [
+    parameters = tuple(
         Parameter(tuple(int(extent) for extent in buffer.shape), str(buffer.dtype))
         for buffer in prim_func.params
-    ]
-    stage = _Stage(prim_func, tuple(range(len(more), len(more) + len(own))))
-    return _compiled([stage], (*more, *own), (), target, cache_dir, ahead)
+    )
+    stage = _Stage(prim_func, tuple(range(len(parameters))))
+    return _compiled([stage], parameters, (), target, cache_dir)
 
 
 def compile_program(
-    program: Program,
-    arrays: Sequence[TensorSpec],
-    target: Target,
-    *,
-    cache_dir: Path | None = None,
-    ahead: bool = False,
+    program: Program, arrays: Sequence[TensorSpec], target: Target, *, cache_dir: Path | None = None
 ) -> Kernel:
     """Machine code for the stages of a program; each of them is kept as in `compile_kernel`.
 
-    arrays: inputs, constants and outputs, which are the kernel's parameters in this order. ahead:
-    the first stage asks for what a later kernel reads, see `compile_kernel`.
+    arrays: inputs, constants and outputs, which are the kernel's parameters in this order.
     """
     spaces = program.workspaces
     names = [spec.name for spec in (*arrays, *(item.spec for item in spaces))]
-    more = AHEAD if ahead else ()
-    numbers = {name: number for number, name in enumerate(names, len(more))}
+    numbers = {name: number for number, name in enumerate(names)}
     stages = [
         _Stage(stage.function, tuple(numbers[name] for name in stage.parameters))
         for stage in program.stages
@@ -77,8 +63,8 @@ def compile_program(
     workspaces = tuple(
         Workspace(item.spec.name, *item.spec.stored, item.initially.value) for item in spaces
     )
-    parameters = (*more, *(Parameter(*spec.stored) for spec in arrays))
-    return _compiled(stages, parameters, workspaces, target, cache_dir, ahead)
+    parameters = tuple(Parameter(*spec.stored) for spec in arrays)
+    return _compiled(stages, parameters, workspaces, target, cache_dir)
 
 
 @dataclass(frozen=True)
@@ -95,7 +81,6 @@ def _compiled(
     workspaces: tuple[Workspace, ...],
     target: Target,
     cache_dir: Path | None,
-    ahead: bool,
 ) -> Kernel:
     lowered = [lower(stage.function, target) for stage in stages]
     if target.kind == "cpu":
@@ -106,18 +91,12 @@ def _compiled(
             for stage, code in zip(stages, objects, strict=True)
         ]
         return CpuKernel(tuple(distinct), tuple(calls), parameters, workspaces)
-    sources = [cuda_source(item, target) for item in lowered]
-    asking = ""
-    if ahead:
-        sources[0], asking = asking_ahead(sources[0])
-    cubins = [compile_cuda(source, target.arch, cache_dir) for source in sources]
+    cubins = [compile_cuda(cuda_source(item, target), target.arch, cache_dir) for item in lowered]
     launches: list[Launch] = []
     distinct = list(dict.fromkeys(cubin.cubin for cubin in cubins))
     for stage, item, cubin in zip(stages, lowered, cubins, strict=True):
         start = len(parameters) + len(workspaces)
         found, own = _launches(stage, item, start, distinct.index(cubin.cubin))
-        if asking and stage is stages[0]:
-            found = [_asking(launch) if launch.symbol == asking else launch for launch in found]
         launches += found
         workspaces += own
     return CudaKernel(
@@ -148,12 +127,6 @@ def _launches(
     ]
     own = (Workspace(f"buffer {start + i}", (size,), "uint8") for i, size in enumerate(sizes))
     return found, tuple(own)
-
-
-def _asking(launch: Launch) -> Launch:
-    """The launch with what `asking_ahead` lets its kernel take."""
-    addresses = map(Buffer, range(len(AHEAD)))
-    return dataclasses.replace(launch, arguments=(*addresses, *launch.arguments))
 
 
 def _most(cubins: Sequence[Cubin], figure: str) -> int:

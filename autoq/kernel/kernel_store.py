@@ -12,7 +12,6 @@ import tvm
 
 from autoq.cache import pack, read_entry, unpack, write_entry
 from autoq.errors import BuildError
-from autoq.kernel.ahead import asking_ahead
 from autoq.kernel.compile import compile_program
 from autoq.kernel.nvcc import nvcc_version
 from autoq.kernel.parsing import PARSING
@@ -44,47 +43,38 @@ class KernelStore:
         config: Any,
         target: Target,
         form: Target | None = None,
-        ahead: bool = False,
     ) -> Kernel:
         """Machine code for `target`, compiled unless it is known.
 
-        form is the target whose instructions the template chooses, `target` itself by default;
-        ahead as in `compile_kernel`.
+        form is the target whose instructions the template chooses, `target` itself by default.
         Raises BuildError when the configuration does not compile, TargetError without nvcc.
         """
         form = form or target
         if self.folder is None or not _is_plain(template.build):
-            found = self._compile(template, workload, config, target, form, ahead)
+            found = self._compile(template, workload, config, target, form)
         else:
             made_from = _made_from(template, workload, config, target, form)
-            made_from += source_hash(asking_ahead.__module__) if ahead else ""
             digest = hashlib.sha256(made_from.encode()).hexdigest()[:32]
             entry = self.folder / f"{digest}.kernel"
             kept = read_entry(entry, made_from)
             if kept is not None:
                 found = _decoded(kept)
             else:
-                found = self._compile(template, workload, config, target, form, ahead)
+                found = self._compile(template, workload, config, target, form)
                 write_entry(entry, made_from, _encoded(found))
         if isinstance(found, str):
             raise BuildError(found)
         return found
 
     def _compile(
-        self,
-        template: Template,
-        workload: Workload,
-        config: Any,
-        target: Target,
-        form: Target,
-        ahead: bool,
+        self, template: Template, workload: Workload, config: Any, target: Target, form: Target
     ) -> Kernel | str:
         """The kernel, or what the compiler says against the configuration."""
         try:
             with PARSING:
                 program = template.program(workload, config, form)
             arrays = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
-            return compile_program(program, arrays, target, cache_dir=self.folder, ahead=ahead)
+            return compile_program(program, arrays, target, cache_dir=self.folder)
         except BuildError as error:
             return str(error)
 

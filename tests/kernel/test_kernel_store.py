@@ -27,7 +27,9 @@ class Compiler:
         self.calls = 0
         self.error = ""
 
-    def __call__(self, program: object, arrays: object, target: object, **_: object) -> CudaKernel:
+    def __call__(
+        self, program: object, arrays: object, target: object, *, cache_dir: Path | None
+    ) -> CudaKernel:
         self.calls += 1
         if self.error:
             raise BuildError(self.error)
