@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.border import border_classes
+from autoq.templates.borders.classes import border_classes
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
@@ -30,9 +30,10 @@ class Conv2d(Product, operator="conv2d"):
 
     padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
     zero point is not 0 and that padding exists: what lies outside the image then means that zero
-    point, and the kernel takes a bias for every kind of border (see `border.py`). `border_bias`
-    says that `bias` itself is int32 [row classes, column classes, k], one for every kind of border,
-    as where constant channels were left out of x: kernels are those of a `zero_point_border`.
+    point, and the kernel takes a bias for every kind of border (see `borders/bias.py`).
+    `border_bias` says that `bias` itself is int32 [row classes, column classes, k], one for every
+    kind of border, as where constant channels were left out of x: kernels are those of a
+    `zero_point_border`.
     in_dtype is int4, uint4, int8, uint8 or float32; weight_dtype int4 or int8 (float32 for
     float32).
     in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autoq.search.lanes import choose, least, most
-from autoq.templates.border import bias_rows
+from autoq.templates.borders.bias import bias_rows
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.config import HaloConfig
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
