@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.templates.borders.classes import border_classes, filter_axes
+from autoq.templates.borders.classes import border_classes
 
 if TYPE_CHECKING:
     from autoq.templates.operators.conv2d import Conv2d
@@ -29,7 +29,7 @@ def border_bias(
     sums = weight.sum(axis=3, dtype=np.int64)
     in_rows, in_columns = (
         axis.inside(classes.representatives())
-        for axis, classes in zip(filter_axes(workload), border_classes(workload), strict=True)
+        for axis, classes in zip(workload.axes, border_classes(workload), strict=True)
     )
     if not workload.zero_point_border:
         in_rows[:], in_columns[:] = True, True

@@ -46,23 +46,11 @@ class BorderClasses:
         return np.clip(np.where(index <= self.head, index, behind), 0, self.extent - 1)
 
 
-def filter_axes(workload: Conv2d) -> tuple[FilterAxis, FilterAxis]:
-    """The axes of rows and of columns of a convolution."""
-    top, left, _, _ = workload.padding
-    (row_stride, column_stride), (row_dilation, column_dilation) = (
-        workload.stride, workload.dilation,
-    )  # fmt: skip
-    return (
-        FilterAxis(workload.r, workload.h, top, row_stride, row_dilation),
-        FilterAxis(workload.s, workload.w, left, column_stride, column_dilation),
-    )
-
-
 def border_classes(workload: Conv2d) -> tuple[BorderClasses, BorderClasses]:
     """Row and column classes of a convolution; one class each without `zero_point_border`."""
     if not workload.zero_point_border:
         return BorderClasses(workload.p, 0, 0), BorderClasses(workload.q, 0, 0)
-    rows, columns = filter_axes(workload)
+    rows, columns = workload.axes
     return _classes(rows, workload.p), _classes(columns, workload.q)
 
 

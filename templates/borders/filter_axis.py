@@ -1,4 +1,4 @@
-"""How a filter goes along one axis of a padded image, and where its taps meet the image."""
+"""How a filter goes along an axis of a padded image, and where its taps meet the image."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.templates.borders.classes import border_classes
+from autoq.templates.borders.filtered_image import FilteredImage
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
@@ -25,7 +26,7 @@ from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
-class Conv2d(Product, operator="conv2d"):
+class Conv2d(FilteredImage, Product, operator="conv2d"):
     """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then an epilogue.
 
     padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
@@ -101,18 +102,6 @@ class Conv2d(Product, operator="conv2d"):
             return False
         # The residual has y's shape, so its blocks hold as many channels.
         return residual is None or element(residual).bits == element(out).bits
-
-    @property
-    def p(self) -> int:
-        """Output height in pixels."""
-        reach = self.dilation[0] * (self.r - 1) + 1
-        return (self.h + self.padding[0] + self.padding[2] - reach) // self.stride[0] + 1
-
-    @property
-    def q(self) -> int:
-        """Output width in pixels."""
-        reach = self.dilation[1] * (self.s - 1) + 1
-        return (self.w + self.padding[1] + self.padding[3] - reach) // self.stride[1] + 1
 
     @property
     def operations(self) -> int:

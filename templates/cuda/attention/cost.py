@@ -81,8 +81,7 @@ def resident(plan: AttentionPlan) -> int:
     target, config = plan.target, plan.config
     taken = min(register_limit(config.threads, config.blocks_per_sm, target),
                 math.ceil(registers(plan, target) * 1.15))  # fmt: skip
-    fitting = blocks_that_fit(plan.smem_bytes, taken, config.threads, target)
-    return max(1, min(fitting, target.unit_threads // config.threads))
+    return max(1, blocks_that_fit(plan.smem_bytes, taken, config.threads, target))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
-from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.launch.occupancy import blocks_together, wave_features
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
@@ -52,10 +51,7 @@ def registers(plan: BatchedSyncPlan, target: Target) -> int:
 
 def resident(plan: BatchedSyncPlan) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    target, config = plan.target, plan.config
-    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
-    by_threads = target.unit_threads // config.threads
-    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
+    return blocks_together(plan, registers(plan, plan.target), plan.target)
 
 
 def block_clocks(plan: BatchedSyncPlan) -> float:
