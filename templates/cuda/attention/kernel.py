@@ -22,6 +22,7 @@ from autoq.templates.cuda.attention.plan import AttentionPlan
 from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.catalogue import largest
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
@@ -70,7 +71,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     work, config = plan.workload, plan.config
     sums = "float32" if work.floating else "int32"
     shares = work.v_dtype if work.floating else "uint8"
-    fragments = FRAGMENTS
+    fragments = READ_MATRICES + FRAGMENTS
     for name, pair in (
         ("SCORES_PRODUCT", (work.q_dtype, work.k_dtype)), ("VALUES_PRODUCT", (shares, work.v_dtype))
     ):  # fmt: skip

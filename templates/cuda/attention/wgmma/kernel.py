@@ -24,6 +24,7 @@ from autoq.templates.cuda.attention.wgmma.float_source import FLOATS
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
 from autoq.templates.cuda.attention.wgmma.turn_source import TURN
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
@@ -32,7 +33,7 @@ from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
 _STATE = "template <bool PLAIN> struct State"
-_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, TURN + _STATE, 1) + BYTE_LOOP
+_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, READ_MATRICES + TURN + _STATE, 1) + BYTE_LOOP
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
