@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.attention.plan import mask_pitches
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
@@ -110,11 +109,6 @@ class WgmmaAttentionPlan:
     def size_of_y(self) -> int:
         """Of a value of y."""
         return element(self.workload.out_dtype).bytes
-
-    @property
-    def mask_pitches(self) -> tuple[int, int, int]:
-        """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
-        return mask_pitches(self.workload)
 
     def map_of(self, name: str, dtype: str, rows: int, box_rows: int) -> list[int]:
         """Arguments of ENCODE_TILED behind the address for q, k, v or y, by name.
