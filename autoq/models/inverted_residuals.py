@@ -35,7 +35,7 @@ class Block(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Of what it adds, or of its output."""
+        """The variance of what it adds, or of its output."""
         return RESIDUAL_VARIANCE if self.has_shortcut else 1.0
 
 

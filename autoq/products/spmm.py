@@ -102,7 +102,7 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
 
 
 def _out_dtype(in_dtype: str) -> str:
-    """Of y, where none is asked for."""
+    """The dtype of y where none is asked for."""
     return in_dtype if in_dtype in FLOATS else "int32"
 
 

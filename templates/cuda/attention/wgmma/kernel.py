@@ -164,7 +164,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
 
 
 def _atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
-    """Of scores, and of shares with values."""
+    """The instructions of scores, and of shares with values."""
     work, tile_keys = plan.workload, plan.config.tile_keys
     k = STEP_BYTES // plan.size
     shares, sums = (work.v_dtype, "float32") if work.floating else ("uint8", "int32")

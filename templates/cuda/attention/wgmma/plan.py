@@ -91,7 +91,7 @@ class WgmmaAttentionPlan:
 
     @property
     def registers(self) -> RegisterBudget:
-        """Of a thread: at launch, while it loads, and of a consumer."""
+        """Registers of a thread: at launch, while it loads, and of a consumer."""
         config, target = self.config, self.target
         if config.gives_registers:
             least = _LEAST_PRODUCER[self.workload.floating]
@@ -107,7 +107,7 @@ class WgmmaAttentionPlan:
 
     @property
     def size_of_y(self) -> int:
-        """Of a value of y."""
+        """Bytes of a value of y."""
         return element(self.workload.out_dtype).bytes
 
     def map_of(self, name: str, dtype: str, rows: int, box_rows: int) -> list[int]:

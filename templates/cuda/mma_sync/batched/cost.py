@@ -76,7 +76,7 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
 
 
 def _step_instructions(plan: BatchedSyncPlan) -> float:
-    """Of a warp for a stage: products, fragments, sums of bytes, copies and the loop."""
+    """What a warp executes for a stage: products, fragments, sums of bytes, copies and the loop."""
     config = plan.config
     rows, columns = config.WARP_ROW_TILES, config.WARP_COL_TILES
     pixels = rows * (_VERBATIM_FRAGMENT if config.verbatim else 1)
@@ -88,7 +88,7 @@ def _step_instructions(plan: BatchedSyncPlan) -> float:
 
 
 def _store_clocks(plan: BatchedSyncPlan) -> float:
-    """Of a block's stores, by the sectors of 32 bytes that they write in whole or in part."""
+    """Clocks of a block's stores, by sectors of 32 bytes that they write in whole or in part."""
     config, work = plan.config, plan.workload
     rows, columns = min(config.block_m, work.m), min(config.block_n, work.n)
     row = columns * plan.out_size
