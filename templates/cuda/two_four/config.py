@@ -108,7 +108,7 @@ class TwoFourTiling:
 
     @property
     def stage_bytes(self) -> int:
-        """Bytes of a stage of the ring; x lies at multiples of the swizzle's period."""
+        """Of the ring; x lies at multiples of the swizzle's period."""
         return -(-(self.x_stage_bytes + self.weight_stage_bytes) // 1024) * 1024
 
     @property
@@ -123,7 +123,7 @@ class TwoFourTiling:
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of a store to y."""
+        """Of a store to y."""
         return math.gcd(16, self.view.workload.n * self.view.out_bytes)
 
     @property

@@ -134,7 +134,7 @@ class FragmentRows:
         return lines
 
     def scale(self, part: str) -> str:
-        """The scale of one of four channels; sums of groups of scales are scaled already."""
+        """Of one of four channels; sums of groups of scales are scaled already."""
         if self.epilogue.dynamic:
             return f"__fmul_rn(s.{part}, x_scale)"
         return "0.f" if self.epilogue.scale_group else f"s.{part}"
