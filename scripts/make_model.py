@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 
 from autoq import models
-from autoq.four_bits import to_four_bits
-from autoq.quantization import quantize
+from autoq.quantization.four_bits import to_four_bits
+from autoq.quantization.quantize import quantize
 
 BITS = (8, 4)
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
@@ -36,7 +36,7 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
 def make_network(network: str, image: int, folder: Path, bits: int = 8) -> Path:
     """The path of `<network>.int<bits>.onnx` (QDQ, per channel), made unless it is there.
 
-    One of 4 bits keeps its ends in 8 bits (`autoq.four_bits`).
+    One of 4 bits keeps its ends in 8 bits (`autoq.quantization.four_bits`).
     """
     quantized = folder / f"{network}.int{bits}.onnx"
     if quantized.exists():

@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 import onnx.version_converter
 
-from autoq.border_images import border_additions, unrounded_before
 from autoq.calibration import calibration_samples
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import DYNAMIC, read_model
 from autoq.paths import require_other
+from autoq.quantization.border_images import border_additions, unrounded_before
 from autoq.replace_file import replace_file
 from autoq.scratch import scratch_folder
 
