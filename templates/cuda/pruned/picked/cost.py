@@ -8,10 +8,10 @@ from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.tile_wise.cost import (
     ITEM_CLOCKS,
-    SMEM_BYTES_A_CLOCK,
     VALUE_CLOCKS,
     features_of,
 )
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 43.0

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.cost import steps_of_tile
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
-_SMEM_BYTES_A_CLOCK = 128.0
 _L2_BYTES_A_CLOCK = 40.0
 _CONFLICTS = 1.2
 _STEP_CLOCKS = 60.0
@@ -32,7 +32,7 @@ def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
     product = 2 * config.rows * cut.width * values * steps * target.units * _CLOCK / rate
     instructions = config.rows // 16 * steps
     columns = config.warps * cut.width * K_BYTES * steps
-    moved = instructions * 8 * _CONFLICTS + columns / _SMEM_BYTES_A_CLOCK
+    moved = instructions * 8 * _CONFLICTS + columns / SMEM_BYTES_A_CLOCK
     bytes_in = cut.k_stages * cut.x_stage_bytes + steps * cut.width * K_BYTES
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.tiling import InstructionTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
 """That reach a multiprocessor."""
 _GATHERED_BYTES_A_CLOCK, _COPIED_BYTES_A_CLOCK = 20.0, 43.0
 """That reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
-SMEM_BYTES_A_CLOCK = 128.0
 _SWIZZLED = 0.85
 """Of the time of gathers, where rows in shared memory begin with lines."""
 _SHARED = 0.9
