@@ -10,7 +10,8 @@ from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
 _STEP_INSTRUCTIONS = {1: 120.0, 2: 76.0, 4: 36.0}
-"""Of a lane for four weights, by the bytes of a value; those at half the rate count twice."""
+"""Instructions of a lane for four weights, by the bytes of a value; those at half the rate count
+twice."""
 _ISSUED_A_CLOCK = 4.0
 _RUN_CLOCKS = 60.0
 _OUTPUT_CLOCKS = 0.5

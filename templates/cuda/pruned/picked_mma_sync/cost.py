@@ -13,7 +13,7 @@ from autoq.templates.target import Target
 _L2_BYTES_A_CLOCK = 40.0
 _CONFLICTS = 1.2
 _STEP_CLOCKS = 60.0
-"""Of a step of a warp, from its words to its first product."""
+"""Clocks of a warp's step, from its words to its first product."""
 _VALUE_CLOCKS = 0.15
 _CLOCK = 1.5e9
 
