@@ -22,8 +22,7 @@ from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
 from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
 from autoq.templates.cpu.permute import permutes as cpu_permutes
 from autoq.templates.cuda.device.permute import permute_kernel, permutes
-from autoq.templates.cuda.movement.elementwise import elementwise_kernel
-from autoq.templates.cuda.movement.elementwise_plan import Plan
+from autoq.templates.cuda.movement.elementwise import Plan, elementwise_kernel
 from autoq.templates.cuda.movement.quantising_rows import quantising_fits, quantising_rows
 from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.program import Program

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autoq.graph.ir import Fusion
 from autoq.graph.shapes import broadcast
-from autoq.templates.cuda.movement.element_formula import Parts
+from autoq.templates.cuda.movement.elementwise import Parts
 
 _LANES = 16
 

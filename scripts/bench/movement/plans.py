@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autoq.graph import Fusion
 from autoq.graph.lowering.fusions import kernel_family
-from autoq.templates.cuda.movement.elementwise_plan import Plan, Successor
+from autoq.templates.cuda.movement.elementwise import Plan, Successor
 from autoq.templates.target import Target
 
 THREADS, TOGETHER = (64, 128, 256, 512), (1, 2, 4, 8)

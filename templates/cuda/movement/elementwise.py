@@ -6,10 +6,13 @@ The caller says in CUDA what becomes of one element; here threads are given vect
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
@@ -21,21 +24,139 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     call,
     thread_kernel,
 )
-from autoq.templates.cuda.movement.element_formula import (
-    VECTOR,
-    WRITE,
-    ElementFormula,
-    Parts,
-    bounds,
-    float_literal,
-)
-from autoq.templates.cuda.movement.elementwise_plan import Plan, Successor, plan_for
 from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
+
+class Successor(enum.Enum):
+    """When the next kernel's blocks may start: at once, behind a thread's loads, or its stores."""
+
+    FIRST = "first"
+    LOADED = "loaded"
+    STORED = "stored"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the output's vectors are shared out.
+
+    threads: of a block; together: vectors of each operand that a thread asks for before it
+    computes; successor: when the next kernel may start.
+    """
+
+    threads: int
+    together: int
+    successor: Successor = Successor.FIRST
+
+
+_PLANS = (
+    (2560, 0, Plan(256, 4)),
+    (512, 20_000, Plan(128, 2, Successor.LOADED)),
+    (512, 0, Plan(128, 2)),
+    (0, 0, Plan(256, 1)),
+)
+"""Plans, and the vectors and the values of the output a multiprocessor from which on they are for:
+the fastest on an H200, among those that are fast for every size (docs/notes/movement.md)."""
+
 _START_SUCCESSOR = 'asm volatile("griddepcontrol.launch_dependents;" : : : "memory");'
+
+
+class Quantised(Protocol):
+    """How a formula's output becomes integers."""
+
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def zero_point(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Where operands begin along the rows of the output, of which some have a part only.
+
+    begins and extents: an operand's first row and its rows; whole: rows of the output, 0 where no
+    operand is a part; axis: of the output, which has them.
+    """
+
+    begins: tuple[int, ...]
+    extents: tuple[int, ...]
+    whole: int = 0
+    axis: int = 0
+
+    @classmethod
+    def of_none(cls, operands: int) -> Parts:
+        """The parts of a formula whose operands broadcast to the output."""
+        return cls((0,) * operands, (1,) * operands)
+
+    def walk(self, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]], lanes: int) -> Walk:
+        """`Walk.over`, of which the rows are those of the output where some operands are parts."""
+        if not self.whole:
+            return Walk.over(shape, operands, lanes)
+        rows = tuple(size if axis == self.axis else 1 for axis, size in enumerate(shape))
+        found = Walk.over(shape, [*operands, rows], lanes)
+        return dataclasses.replace(found, strides=found.strides[:-1])
+
+    def row(self, operand: int, row: str) -> str:
+        """The row of an operand that is read for one of the output, the next one beside a part."""
+        begin, extent = self.begins[operand], self.extents[operand]
+        if not self.whole or extent in (1, self.whole):
+            return row
+        return f"min(max({row} - {begin}, 0), {extent - 1})"
+
+
+@dataclass(frozen=True)
+class ElementFormula:
+    """What is computed for one element.
+
+    source: CUDA functions, among them `float element(float x0, float x1, ...)` of one operand
+    each, less that operand's entry in zero_points, and the output's row last where some operands
+    are `parts` of it. An integer output is `clamp(rint(element), low, high) + zero_point` with
+    whole bounds, an output of float32 or float16 the element itself.
+    """
+
+    source: str
+    zero_points: tuple[float, ...]
+    out_dtype: str
+    low: float = 0.0
+    high: float = 0.0
+    zero_point: float = 0.0
+    parts: Parts | None = None
+
+
+VECTOR = r"""
+// N values of an operand, or one that stands for all of them.
+template <class X, int N, bool WHOLE> struct Vector {
+  static constexpr int COUNT = WHOLE ? N : 1;
+  Raw<X, COUNT> raw;
+  __device__ __forceinline__ void read(From<X> x, int at) { raw = load<X, COUNT>(x + at); }
+  __device__ __forceinline__ float value(int i, float zero_point) const {
+    return number<X, COUNT>(raw, WHOLE ? i : 0, zero<X>(zero_point));
+  }
+};
+"""
+
+WRITE = r"""
+template <int N> __device__ __forceinline__ void write(
+    To<OUT> y, int at, const float (&value)[N]) {
+  if constexpr (BITS<OUT> == 32) {
+    Raw<OUT, N> raw;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) raw.word[i] = __float_as_uint(value[i]);
+    store<OUT, N>(y + at, raw);
+  } else if constexpr (IS_HALF<OUT>) {
+    store<OUT, N>(y + at, halves<N>(value));
+  } else if constexpr (IS_BRAIN<OUT>) {
+    store<OUT, N>(y + at, brains<N>(value));
+  } else {
+    store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
+  }
+}
+"""
+"""CUDA of write<N>(y, at, values): N neighbouring outputs, rounded, and clamped if integers."""
 
 
 def elementwise_kernel(
@@ -59,7 +180,7 @@ def elementwise_kernel(
     parts = formula.parts or Parts.of_none(len(operands))
     walk = parts.walk(shape, [operand.shape for operand in operands], lanes)
     values = math.gcd(walk.row, lanes)
-    plan = plan or plan_for(math.prod(shape), values, target)
+    plan = plan or _plan(math.prod(shape), values, target)
     if not can_overlap(target):
         plan = dataclasses.replace(plan, successor=Successor.FIRST)
     spread = blocks_for(walk.rows, plan.together)
@@ -84,8 +205,13 @@ def elementwise_kernel(
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         item = block % blocks * plan.threads + thread
+        rest = len(operands) - given
         for copy in range(copies):
-            own = _of_copy(pointers, copy, copies, given)
+            own = [
+                *pointers[copy * given : (copy + 1) * given],
+                *pointers[copies * given + copy * rest : copies * given + (copy + 1) * rest],
+                pointers[copies * len(operands) + copy],
+            ]
             mine = item < items
             if copies > 1:
                 mine = T.And(block // blocks == copy, mine)
@@ -97,15 +223,25 @@ def elementwise_kernel(
     return thread_kernel(arrays, copies * blocks, plan.threads, target, body, start=start)
 
 
-def _of_copy(pointers: Sequence[Any], copy: int, copies: int, given: int) -> list[Any]:
-    """The operands of one of several copies, then its y, as `elementwise_kernel` takes them."""
-    operands = len(pointers) // copies - 1
-    first, rest = copies * given, operands - given
-    return [
-        *pointers[copy * given : (copy + 1) * given],
-        *pointers[first + copy * rest : first + (copy + 1) * rest],
-        pointers[copies * operands + copy],
-    ]
+def _plan(total: int, values: int, target: Target) -> Plan:
+    """How so many values in vectors of some are shared out on a target."""
+    share, vectors = total / target.units, total // values / target.units
+    return next(
+        plan for at_least, of_values, plan in _PLANS if vectors >= at_least and share >= of_values
+    )
+
+
+def float_literal(value: float) -> str:
+    """A finite number in C++, rounded to float32."""
+    return f"{float(np.float32(value)).hex()}f"
+
+
+def bounds(formula: Quantised) -> str:
+    """C++ constants LOW, HIGH and ZERO_POINT of a formula's output."""
+    names = {"LOW": formula.low, "HIGH": formula.high, "ZERO_POINT": formula.zero_point}
+    return "".join(
+        f"constexpr float {name} = {float_literal(value)};\n" for name, value in names.items()
+    )
 
 
 def _entry(walk: Walk, formula: ElementFormula, plan: Plan) -> str:

@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.broadcasting import dense_strides
 from autoq.templates.cuda.device.launch.thread_kernel import call, items_kernel
-from autoq.templates.cuda.movement.element_formula import VECTOR, WRITE, ElementFormula, bounds
+from autoq.templates.cuda.movement.elementwise import VECTOR, WRITE, ElementFormula, bounds
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoq.templates.cuda.movement.element_formula import float_literal
+from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 from autoq.templates.tensor_spec import TensorSpec

@@ -22,7 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     call,
     thread_kernel,
 )
-from autoq.templates.cuda.movement.element_formula import WRITE, bounds
+from autoq.templates.cuda.movement.elementwise import WRITE, bounds
 from autoq.templates.cuda.movement.load_here import LOAD_HERE
 from autoq.templates.cuda.movement.row_byte_sums import SOURCE as _BYTE_SUMS
 from autoq.templates.cuda.movement.row_entry import Further, entry

@@ -17,7 +17,7 @@ import numpy as np
 
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
-from autoq.templates.cuda.movement.element_formula import float_literal
+from autoq.templates.cuda.movement.elementwise import float_literal
 from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 

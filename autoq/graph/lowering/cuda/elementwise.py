@@ -18,7 +18,7 @@ from autoq.graph.lowering.cuda.expressions import (
 )
 from autoq.graph.lowering.exact_reciprocal import exact_reciprocal
 from autoq.graph.lowering.joined_parts import Joined, joined_parts
-from autoq.templates.cuda.movement.element_formula import ElementFormula
+from autoq.templates.cuda.movement.elementwise import ElementFormula
 
 _MOST_OPERANDS = 12
 _MOST_PRIMITIVES = 64

@@ -13,7 +13,7 @@ from autoq.graph.lowering.fusions import elementwise_prim_func
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
 from autoq.kernel.lowering import cuda_source, lower
-from autoq.templates.cuda.movement.elementwise_plan import Plan, Successor
+from autoq.templates.cuda.movement.elementwise import Plan, Successor
 from autoq.templates.target import parse_target
 
 PLANS = [Plan(64, 8, Successor.LOADED), Plan(512, 2, Successor.STORED), Plan(128, 1)]
