@@ -4,10 +4,12 @@ The cases are first tuned for `--time-budget`, if that is given, into `--records
 recorded configurations, or the untuned default, are then compiled, compared at every output element
 and timed, as bench_conv.py does it, the fastest once more behind its peer and then in launches that
 overlap. cuBLASLt computes the same product with the fastest of the algorithms that its heuristic
-proposes, of bytes in int8, and of floats over weights that are dequantised beforehand. A batch of
-products of two activations is one of matrices that lie one behind the other, of bytes without zero
-points and with rows filled up to multiples of 16. Attention in one kernel stands beside torch's
-fused kernels, of bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
+proposes, of bytes in int8, and of floats over weights that are dequantised beforehand. Of bytes it
+scales sums and rounds them, which is what cases of `one scale` compute; the others have a scale of
+each column, a bias and a zero point, as layers of quantised networks. A batch of products of two
+activations is one of matrices that lie one behind the other, of bytes without zero points and with
+rows filled up to multiples of 16. Attention in one kernel stands beside torch's fused kernels, of
+bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
 Rows of cases that are measured replace those of the output file; each row has a date and a commit,
 and quotes peers that are not run here with the dates of their times
 (`dense_products/quoted_peers.py`). `--knobs` times the untuned default with other knobs instead,
@@ -61,6 +63,10 @@ PEERS = {
 _E4M3 = "float8_e4m3fn"
 _PREPARE_SECONDS, _PEER_SECONDS = 120.0, 60.0
 _MOST_TRIALS = 1 << 20
+_BYTE_SIZES = (
+    (1024, 1024, 1024), (2048, 2048, 2048), (3456, 4096, 2048), (4096, 4096, 4096),
+    (8192, 8192, 8192),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,11 +120,9 @@ def attention_cases() -> list[Case]:
 def all_cases() -> list[Case]:
     """Every case, those of the paper's plot first."""
     cases = paper_cases()
-    for m, n, k in (
-        (1024, 1024, 1024), (2048, 2048, 2048), (3456, 4096, 2048), (4096, 4096, 4096),
-        (8192, 8192, 8192),
-    ):  # fmt: skip
-        cases.append(Case(f"s8 x s8 {m}x{n}x{k}", Gemm(m, n, k)))
+    for words, epilogue in (("", Epilogue()), (" one scale", Epilogue(uniform=True))):
+        for m, n, k in _BYTE_SIZES:
+            cases.append(Case(f"s8 x s8{words} {m}x{n}x{k}", Gemm(m, n, k, epilogue=epilogue)))
     for n in (2048, 4096, 8192):
         sums = Gemm(n, n, n, epilogue=Epilogue("int32"))
         cases.append(Case(f"s8 x s8 to int32 {n}x{n}x{n}", sums))

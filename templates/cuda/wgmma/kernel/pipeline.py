@@ -67,10 +67,10 @@ def build_pipeline(
     are, weights int8 [padded k * layout.total], bias int32 [border classes, padded k], then unless
     the output is int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape).
     Where the epilogue is boundable, limits [8] follow the scalars, or a table of outputs does
-    (`packed_scalars`), and tables int32 [n tiles, table words]. With `stream_k` the plan's
-    workspaces come before y. Where the product is weighed, scales of rows and columns come before
-    these, and what `Weighing.parts` says behind y, as the scale, the zero point and `range_words`
-    of outputs that are quantised by their range.
+    (`packed_scalars`), and tables int32 [n tiles, table words] unless it is uniform. With
+    `stream_k` the plan's workspaces come before y. Where the product is weighed, scales of rows and
+    columns come before these, and what `Weighing.parts` says behind y, as the scale, the zero point
+    and `range_words` of outputs that are quantised by their range.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
@@ -233,7 +233,7 @@ def build_pipeline(
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
             limits = T.alloc_local((WORDS + 1,), "float32")
-            if plan.bounded:
+            if plan.has_limits:
                 for i in T.unroll(WORDS):
                     limits[i] = scalars[plan.limits_at + i]
                 limits[WORDS] = scalars[4]
@@ -251,8 +251,9 @@ def build_pipeline(
                     clear_tile(plan, accumulator)
                 if plan.bounded:
                     slots.wait(slot)
+                if plan.has_limits:
                     if plan.begins_tile(part, walk):
-                        start_tile(plan, accumulator, smem, slot.stage, bias, share)
+                        start_tile(plan, accumulator, smem, slot.stage, bias, limits, share)
                     elif config.stream_k:
                         clear_tile(plan, accumulator)
                 if plan.residual_early:

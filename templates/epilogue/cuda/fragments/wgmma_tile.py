@@ -4,7 +4,13 @@ from tvm.script import tirx as T
 
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
-from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, NEITHER, WORDS
+from autoq.templates.epilogue.cuda.short_forms.words import (
+    IS_CONVERTED,
+    IS_ONE_SCALE,
+    NEITHER,
+    START_WORD,
+    WORDS,
+)
 
 
 @T.meta_class
@@ -105,7 +111,7 @@ def fetch_residuals(plan, arrays, share):
 
 
 @T.inline
-def start_tile(plan, accumulator, smem, slot, bias, share):
+def start_from_table(plan, accumulator, smem, slot, bias, share):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
         pixels = T.meta_var(share.pixels(plan, block))
@@ -128,6 +134,16 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
                     bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
                     source_code=plan.start_rows.source,
                 )
+
+
+@T.inline
+def start_tile(plan, accumulator, smem, slot, bias, limits, share):
+    """What the accumulators of a thread's tile start from: all alike where they are uniform."""
+    if plan.uniform:
+        for i in T.unroll(plan.config.accumulators):
+            accumulator[i] = T.reinterpret("uint32", limits[START_WORD])
+    else:
+        start_from_table(plan, accumulator, smem, slot, bias, share)
 
 
 @T.inline
@@ -185,8 +201,21 @@ def store_tile(plan, accumulator, arrays, smem, share):
 @T.inline
 def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the shortest form that the operands allow."""
-    if plan.bounded:
-        if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
+    if plan.uniform:
+        if limits[0] == T.float32(IS_ONE_SCALE):
+            store_bounded_tile(
+                plan, plan.one_scale_rows, accumulator, arrays, smem, slot, limits, share
+            )
+        else:
+            store_bounded_tile(
+                plan, plan.uniform_rows, accumulator, arrays, smem, slot, limits, share
+            )
+    elif plan.bounded:
+        if plan.scalable & (limits[0] == T.float32(IS_ONE_SCALE)):
+            store_bounded_tile(
+                plan, plan.one_scale_rows, accumulator, arrays, smem, slot, limits, share
+            )
+        elif plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
             store_bounded_tile(
                 plan, plan.converted_rows, accumulator, arrays, smem, slot, limits, share
             )
