@@ -49,3 +49,9 @@ GROUPED_PRODUCTS = (
     ),
 )  # fmt: skip
 """Scales of groups along k."""
+
+ONE_SCALE_PRODUCTS = [
+    Gemm(70, 96, 96, epilogue=Epilogue(uniform=True)),
+    Gemm(33, 1, 16, "uint8"),
+]
+"""Of one scale for all columns, by what is said of them and by what their constants are."""
