@@ -51,7 +51,7 @@ def one_scale_limits(
         if np.all(above >= outputs + zero_point) and np.all(below < outputs + zero_point):
             found = np.zeros(1, ONE_SCALE)
             found["form"], found["scale"], found["addend"] = IS_ONE_SCALE, scale, addend
-            found["start"] = _BITS_AT_ZERO + origin
+            found["start"] = found["starts"] = _BITS_AT_ZERO + origin
             found.setflags(write=False)
             return found
     return None
