@@ -52,6 +52,5 @@ GROUPED_PRODUCTS = (
 
 ONE_SCALE_PRODUCTS = [
     Gemm(70, 96, 96, epilogue=Epilogue(uniform=True)),
-    Gemm(33, 1, 16, "uint8"),
+    Gemm(33, 51, 48, "uint8", epilogue=Epilogue("uint8", uniform=True)),
 ]
-"""Of one scale for all columns, by what is said of them and by what their constants are."""

@@ -22,7 +22,6 @@ from autoq.templates.epilogue.cuda.values.requantisation import (
     Form,
     boundable,
     convertible,
-    scalable,
 )
 from autoq.templates.operators.conv2d import Conv2d
 
@@ -44,7 +43,6 @@ class EpiloguePlan:
         self.bounded = boundable(self.epilogue) and not self.uniform
         self.has_limits = self.bounded or self.uniform
         self.convertible = convertible(self.epilogue)
-        self.scalable = scalable(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
         self.grouped = self.epilogue.scale_group > 0
         self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)

@@ -20,31 +20,19 @@ from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.short_forms.bounds import largest_total, limits
 from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
-from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale_limits
-from autoq.templates.epilogue.cuda.short_forms.words import (
-    CONVERTED,
-    ONE_SCALE,
-    WORDS,
-    words_of,
-)
-from autoq.templates.epilogue.cuda.values.requantisation import (
-    boundable,
-    convertible,
-    scalable,
-)
+from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
+from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, WORDS, words_of
+from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
-
-_LARGEST_TOTAL = 1 << 29
-"""Sums up to which the bits that they are added to stay those of a positive float."""
 
 
 def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """Weights, bias table, then scale and scalars unless the output is int32.
 
     Where the epilogue is boundable, limits follow the scalars, and a table of scale and bias comes
-    last.
+    last unless it is uniform.
     """
     weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     layout = config.layout(workload)
@@ -65,25 +53,23 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     if workload.epilogue.dynamic:
         columns = weight.reshape(len(weight), -1).sum(axis=1, dtype=np.int32)
         bias = np.concatenate([bias, pad_channels(columns, config.block_n).reshape(1, -1)])
-    image = shared_image(tile_rows(packed, order, config.row_bytes))
+    arrays = [shared_image(tile_rows(packed, order, config.row_bytes)), bias]
     if workload.epilogue.out_dtype == "int32":
-        return image, bias
+        return tuple(arrays)
     scale = np.asarray(constants["scale"], np.float32)
     scalars = np.asarray(constants["scalars"], np.float32)
     small: list[np.ndarray] = []
     if boundable(workload.epilogue):
-        numbers, sign, start = _short_form(workload, weight, table, scale, scalars)
+        numbers, sign = _short_form(workload, weight, table, scale, scalars)
         small.append(numbers)
-        bias = bias + start
     scales = packed_scales(
         workload.epilogue, constants, lambda one: pad_channels(one, config.block_n), grouped
     )
-    scalars = np.concatenate([packed_scalars(workload.epilogue, constants), *small])
-    if not _has_table(workload):
-        return image, bias, scales, scalars
-    starts = bias[0] if len(bias) == 1 else None
-    starts_and_scales = epilogue_table(sign * scales, starts, config.block_n, config.channels)
-    return image, bias, scales, scalars, starts_and_scales
+    arrays += [scales, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
+    if _has_table(workload):
+        start = bias[0] if len(bias) == 1 else None
+        arrays.append(epilogue_table(sign * scales, start, config.block_n, config.channels))
+    return tuple(arrays)
 
 
 def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
@@ -110,32 +96,25 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
 
 
 def _has_table(workload: Conv2d) -> bool:
-    """Whether kernels read a table of scale and bias; where these are uniform, limits say all."""
+    """Whether kernels read scale and bias from a table; where they are uniform, limits say all."""
     return boundable(workload.epilogue) and not workload.epilogue.uniform
 
 
 def _short_form(
     workload: Conv2d, weight: np.ndarray, bias: np.ndarray, scale: np.ndarray, scalars: np.ndarray
-) -> tuple[np.ndarray, np.float32, np.int32]:
-    """The words of the shortest form that is exact.
+) -> tuple[np.ndarray, np.float32]:
+    """What `conversion.py` or else `bounds.py` says, and the sign of the scales in the table.
 
-    Besides the sign of the scales in the table, and what accumulators start from beside their bias.
+    Of a uniform epilogue what `one_scale.py` says.
     """
-    epilogue, in_dtype = workload.epilogue, workload.in_dtype
-    if scalable(epilogue) and np.all(scale == scale[0]):
-        *_, low, high, zero_point = map(float, scalars)
-        found = None
-        if largest_total(in_dtype, weight, bias).max() < _LARGEST_TOTAL:
-            found = one_scale_limits(epilogue.out_dtype, float(scale[0]), low, high, zero_point)
-        if found is None and epilogue.uniform:
-            found = np.zeros(1, ONE_SCALE)
-            found["scale"] = scale[0]
+    if workload.epilogue.uniform:
+        largest = float(largest_total(workload.in_dtype, weight, bias).max())
+        numbers = one_scale(workload.epilogue.out_dtype, float(scale[0]), largest)
+        return words_of(numbers), np.float32(1)
+    if convertible(workload.epilogue):
+        found = conversion_limits(workload.epilogue, tuple(map(float, scalars)))
         if found is not None:
-            return words_of(found), np.float32(1), found["start"][0]
-    if convertible(epilogue):
-        converted = conversion_limits(epilogue, tuple(map(float, scalars)))
-        if converted is not None:
-            numbers = np.array([converted], CONVERTED)
-            return words_of(numbers), numbers["sign"][0], np.int32(0)
-    bounded = limits(epilogue, in_dtype, weight, bias, scale, scalars)
-    return bounded, np.float32(1), np.int32(0)
+            numbers = np.array([found], CONVERTED)
+            return words_of(numbers), numbers["sign"][0]
+    numbers = limits(workload.epilogue, workload.in_dtype, weight, bias, scale, scalars)
+    return numbers, np.float32(1)

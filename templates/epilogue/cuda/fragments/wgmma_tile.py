@@ -199,23 +199,23 @@ def store_tile(plan, accumulator, arrays, smem, share):
 
 
 @T.inline
+def store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share):
+    """`store_tile` of a uniform epilogue, in the shorter form where its first number says so."""
+    if limits[0] == T.float32(IS_ONE_SCALE):
+        store_bounded_tile(
+            plan, plan.one_scale_rows, accumulator, arrays, smem, slot, limits, share
+        )
+    else:
+        store_bounded_tile(plan, plan.uniform_rows, accumulator, arrays, smem, slot, limits, share)
+
+
+@T.inline
 def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the shortest form that the operands allow."""
     if plan.uniform:
-        if limits[0] == T.float32(IS_ONE_SCALE):
-            store_bounded_tile(
-                plan, plan.one_scale_rows, accumulator, arrays, smem, slot, limits, share
-            )
-        else:
-            store_bounded_tile(
-                plan, plan.uniform_rows, accumulator, arrays, smem, slot, limits, share
-            )
+        store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share)
     elif plan.bounded:
-        if plan.scalable & (limits[0] == T.float32(IS_ONE_SCALE)):
-            store_bounded_tile(
-                plan, plan.one_scale_rows, accumulator, arrays, smem, slot, limits, share
-            )
-        elif plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
+        if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
             store_bounded_tile(
                 plan, plan.converted_rows, accumulator, arrays, smem, slot, limits, share
             )

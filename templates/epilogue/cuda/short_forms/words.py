@@ -43,11 +43,10 @@ ONE_SCALE = np.dtype([
     ("scale", "<f4"),
     ("addend", "<f4"),
     ("start", "<i4"),
-    ("starts", "<i4", 4),
+    ("unused", "<i4", 4),
 ])  # fmt: skip
 """Of `Form.ONE_SCALE` and `Form.UNIFORM`: the scale of all channels, what is added to the scaled
-bits of an accumulator, and what accumulators start from, beside their bias;
-the latter four times, as a vector."""
+bits of an accumulator, and what accumulators start from."""
 
 START_WORD = 3
 """The word of ONE_SCALE that is its `start`."""

@@ -63,9 +63,9 @@ class Form(IntEnum):
     CONVERTED = 5
     """Where `conversion.py` proves the roundings: 2.5 and 8 instructions."""
     ONE_SCALE = 6
-    """Where `one_scale.py` proves the steps of all channels: 1.5 instructions."""
+    """Of a `uniform` epilogue, where `one_scale.py` proves the steps: 1.5 instructions."""
     UNIFORM = 7
-    """An epilogue that is `uniform`, whatever its scale: 2.5 instructions."""
+    """Of a `uniform` epilogue, whatever its scale: 2.5 instructions."""
 
 
 OF_ONE_SCALE = (Form.ONE_SCALE, Form.UNIFORM)
@@ -86,11 +86,6 @@ def convertible(epilogue: Epilogue) -> bool:
     """Whether `Form.CONVERTED` can: bytes out, no residual or one behind a requantisation."""
     plain = epilogue.residual_dtype is None
     return boundable(epilogue) and (plain or epilogue.requantize_before_add)
-
-
-def scalable(epilogue: Epilogue) -> bool:
-    """Whether `Form.ONE_SCALE` can: bytes out, and no residual."""
-    return boundable(epilogue) and epilogue.residual_dtype is None
 
 
 _QUANTISED4 = r"""
