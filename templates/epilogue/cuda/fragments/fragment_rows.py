@@ -140,7 +140,7 @@ class FragmentRows:
             lines.append(f"  const int4 b = make_int4({', '.join(starts)});")
         return lines
 
-    def scale(self, part: str, form: Form) -> str:
+    def scale(self, part: str, form: Form = Form.ANY) -> str:
         """Of one of four channels; sums of groups of scales are scaled already."""
         if form in OF_ONE_SCALE:
             return "0.f"
