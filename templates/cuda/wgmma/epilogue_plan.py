@@ -14,7 +14,11 @@ from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fragments.range_rows import RangeRows
 from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
-from autoq.templates.epilogue.cuda.fragments.started_rows import shared_residual, start_rows
+from autoq.templates.epilogue.cuda.fragments.started_rows import (
+    shared_residual,
+    start_alike,
+    start_rows,
+)
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
@@ -118,6 +122,11 @@ class EpiloguePlan:
     def start_rows(self) -> DeviceFunction:
         """Loads the bias of a unit into its accumulators."""
         return start_rows(self.channels, self.classes > 1)
+
+    @cached_property
+    def start_alike(self) -> DeviceFunction:
+        """Gives all accumulators one number."""
+        return start_alike(self.config.accumulators)
 
     @cached_property
     def shared_residual(self) -> DeviceFunction:

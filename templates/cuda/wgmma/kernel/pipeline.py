@@ -49,6 +49,7 @@ from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
+    read_limits,
     start_tile,
     store_in_a_form,
 )
@@ -159,6 +160,10 @@ def build_pipeline(
 
         sources = T.meta_var(Sources(x_map, residual_map, weight, table))
         starter = T.meta_var(Starter(warpgroup, warp, cta, rank))
+        limits = T.alloc_local((WORDS + 1,), "float32")
+        if plan.uniform:  # noqa: SIM102
+            if warpgroup > 0:
+                read_limits(plan, limits, scalars)
         start_block(plan, smem, ring, slots, sources, starter)
 
         if warpgroup == 0:
@@ -232,11 +237,8 @@ def build_pipeline(
                 pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
-            limits = T.alloc_local((WORDS + 1,), "float32")
-            if plan.has_limits:
-                for i in T.unroll(WORDS):
-                    limits[i] = scalars[plan.limits_at + i]
-                limits[WORDS] = scalars[4]
+            if plan.bounded:
+                read_limits(plan, limits, scalars)
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()

@@ -111,6 +111,14 @@ def fetch_residuals(plan, arrays, share):
 
 
 @T.inline
+def read_limits(plan, limits, scalars):
+    """The numbers of the short forms, and the residual's zero point behind them."""
+    for i in T.unroll(WORDS):
+        limits[i] = scalars[plan.limits_at + i]
+    limits[WORDS] = scalars[4]
+
+
+@T.inline
 def start_from_table(plan, accumulator, smem, slot, bias, share):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
@@ -140,8 +148,13 @@ def start_from_table(plan, accumulator, smem, slot, bias, share):
 def start_tile(plan, accumulator, smem, slot, bias, limits, share):
     """What the accumulators of a thread's tile start from: all alike where they are uniform."""
     if plan.uniform:
-        for i in T.unroll(plan.config.accumulators):
-            accumulator[i] = T.reinterpret("uint32", limits[START_WORD])
+        T.cuda.func_call(
+            plan.start_alike.name,
+            accumulator.ptr_to([0]),
+            smem.ptr_to([plan.memory.start_at(share.thread)]),
+            limits[START_WORD],
+            source_code=plan.start_alike.source,
+        )
     else:
         start_from_table(plan, accumulator, smem, slot, bias, share)
 
