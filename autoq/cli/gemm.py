@@ -48,7 +48,8 @@ Bias = Annotated[bool, typer.Option("--bias", help="Add a bias of floats.")]
 Scale = Annotated[
     str | None,
     typer.Option(
-        metavar="NAMES", help="Of sums: column, row or row,column; if not given, the weight's."
+        metavar="NAMES",
+        help="Of sums: column, row or row,column; of integers, one; else the weight's.",
     ),
 ]
 Residual = Annotated[

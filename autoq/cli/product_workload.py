@@ -45,8 +45,9 @@ class ProductRequest:
     a, b, out and residual are element types by their short or long names, out None for the usual
     one, residual None for none; group, zero_points, bias and activation are as in `FloatGemm`.
     scale: what sums are scaled by, "column", "row" or both, with a comma between, None for that
-    of the weight. batch: products of this shape; those of integers are of two activations, with one
-    scale, and B lies column by column.
+    of the weight, and of integers to bytes "one" for all, without bias or zero points. batch:
+    products of this shape; those of integers are of two activations, with one scale, and B lies
+    column by column.
     """
 
     m: int
@@ -132,6 +133,10 @@ class ProductRequest:
 
     def _of_integers(self, a: str, b: str) -> Gemm:
         out, residual = self._results()
+        if self.scale == "one":
+            if self.bias or residual or self.group or self.activation != "none":
+                raise InputError("--scale one: takes bytes as they are scaled, without more behind")
+            return Gemm(self.m, self.n, self.k, a, b, Epilogue(out, uniform=True))
         scales = self._scales(default="column")
         given = {f"--scale {self.scale}": self.scale, "--bias": self.bias, "--residual": residual}
         option = next((name for name, value in given.items() if value), None)

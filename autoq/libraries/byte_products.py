@@ -39,7 +39,8 @@ def nearest(product: Gemm) -> Gemm:
     Bytes are int8, as is what shares a byte, and sums and floats come out as int32.
     """
     out = "int8" if element(product.epilogue.out_dtype).quantised else "int32"
-    return replace(product, in_dtype="int8", weight_dtype="int8", epilogue=Epilogue(out))
+    epilogue = Epilogue(out, uniform=product.epilogue.uniform)
+    return replace(product, in_dtype="int8", weight_dtype="int8", epilogue=epilogue)
 
 
 def difference(product: Gemm) -> str:
@@ -74,7 +75,7 @@ class ByteProducts:
 
     def supports(self, layer: Gemm) -> bool:
         """Whether it is a product alone, of types that the library has."""
-        alone = layer.epilogue in (Epilogue("int8"), Epilogue("int32"))
+        alone = replace(layer.epilogue, uniform=False) in (Epilogue("int8"), Epilogue("int32"))
         return alone and layer.in_dtype == layer.weight_dtype == "int8"
 
     def prepare(self, layers: Sequence[Gemm]) -> None:

@@ -4,10 +4,12 @@ The cases are first tuned for `--time-budget`, if that is given, into `--records
 recorded configurations, or the untuned default, are then compiled, compared at every output element
 and timed, as bench_conv.py does it, the fastest once more behind its peer and then in launches that
 overlap. cuBLASLt computes the same product with the fastest of the algorithms that its heuristic
-proposes, of bytes in int8, and of floats over weights that are dequantised beforehand. A batch of
-products of two activations is one of matrices that lie one behind the other, of bytes without zero
-points and with rows filled up to multiples of 16. Attention in one kernel stands beside torch's
-fused kernels, of bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
+proposes, of bytes in int8, and of floats over weights that are dequantised beforehand. Of bytes it
+scales sums and rounds them, which is what cases of `one scale` compute; the others have a scale of
+each column, a bias and a zero point, as layers of quantised networks. A batch of products of two
+activations is one of matrices that lie one behind the other, of bytes without zero points and with
+rows filled up to multiples of 16. Attention in one kernel stands beside torch's fused kernels, of
+bytes too in float16. A case marked `cold` rotates all buffers past the L2 cache.
 Rows of cases that are measured replace those of the output file; each row has a date and a commit,
 and quotes peers that are not run here with the dates of their times
 (`dense_products/quoted_peers.py`). `--knobs` times the untuned default with other knobs instead,
@@ -22,16 +24,15 @@ import datetime
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from cases.attention_cases import NAMED
 from checkout import commit
 from compared_cases.candidates import Candidate, Kernels, autoq_runner, candidates
 from compared_cases.knob_candidates import knob_candidates, knob_times
 from compared_cases.report import case_row, cases_table, fastest, verdict
+from dense_products.cases import Case, all_cases
 from dense_products.quoted_peers import quoted
 from peers.worker import PeerProcesses
 
@@ -44,7 +45,6 @@ from autoq.measure.runner import Runner
 from autoq.process.child import ChildCrash, ChildError, ChildTimeout
 from autoq.records.database import Database
 from autoq.scratch import scratch_folder, sweep
-from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -58,81 +58,8 @@ PEERS = {
 }
 """The peer of each operator, and its class."""
 
-_E4M3 = "float8_e4m3fn"
 _PREPARE_SECONDS, _PEER_SECONDS = 120.0, 60.0
 _MOST_TRIALS = 1 << 20
-
-
-@dataclass(frozen=True)
-class Case:
-    """A product by its name; cold: weights come from memory, not from the L2 cache."""
-
-    name: str
-    workload: Gemm | FloatGemm | BatchedGemm | Attention
-    cold: bool = False
-
-
-def paper_cases() -> list[Case]:
-    """The eight mixed products of the mixed-input paper's plot, and the two native ones."""
-    cases = []
-    for short, floats in (("f16", "float16"), ("bf16", "bfloat16")):
-        native = FloatGemm(3456, 4096, 2048, floats, floats, floats)
-        cases.append(Case(f"{short} x {short} 3456x4096x2048", native))
-        for narrow, weights in (("s8", "int8"), ("u8", "uint8")):
-            right = FloatGemm(3456, 4096, 2048, floats, weights, floats)
-            left = FloatGemm(4096, 3456, 2048, floats, weights, floats, weight_left=True)
-            cases.append(Case(f"{short} x {narrow} 3456x4096x2048", right))
-            cases.append(Case(f"{narrow} x {short} 3456x4096x2048", left))
-    return cases
-
-
-def attention_cases() -> list[Case]:
-    """Scores and values of attention at batch 8: ViT and BERT base, and windows of Swin.
-
-    Heads lie side by side in what the products around them write and read, but for Swin's windows.
-    """
-    cases = []
-    for model, batch, heads, length, depth in (
-        ("vit", 8, 12, 197, 64), ("bert", 8, 12, 128, 64), ("bert", 8, 12, 384, 64),
-        ("swin", 512, 3, 49, 32),
-    ):  # fmt: skip
-        x, scores, y = ("bmhk", "bnhk", "bmhn") if model != "swin" else ("bhmk", "bhnk", "bhmn")
-        values = scores.replace("nhk", "khn").replace("hnk", "hkn")
-        for short, left, right, out in (
-            ("s8", "uint8", "int8", "int8"), ("f16", "float16", "float16", "float16"),
-        ):  # fmt: skip
-            first = BatchedGemm(batch, length, length, depth, heads, right, right, x, scores,
-                                "bhmn", Epilogue(out))  # fmt: skip
-            second = BatchedGemm(batch, length, depth, length, heads, left, right, "bhmk", values,
-                                 y, Epilogue(out))  # fmt: skip
-            pairs = f"{batch}x{heads}"
-            cases.append(Case(f"{model} scores {short} {pairs} {length}x{length}x{depth}", first))
-            cases.append(Case(f"{model} values {short} {pairs} {length}x{depth}x{length}", second))
-    return cases
-
-
-def all_cases() -> list[Case]:
-    """Every case, those of the paper's plot first."""
-    cases = paper_cases()
-    for m, n, k in (
-        (1024, 1024, 1024), (2048, 2048, 2048), (3456, 4096, 2048), (4096, 4096, 4096),
-        (8192, 8192, 8192),
-    ):  # fmt: skip
-        cases.append(Case(f"s8 x s8 {m}x{n}x{k}", Gemm(m, n, k)))
-    for n in (2048, 4096, 8192):
-        sums = Gemm(n, n, n, epilogue=Epilogue("int32"))
-        cases.append(Case(f"s8 x s8 to int32 {n}x{n}x{n}", sums))
-    cases.append(Case("f16 x s8 4096x4096x4096", FloatGemm(4096, 4096, 4096)))
-    for m in (16, 64, 1024, 8192):
-        cases.append(Case(f"f16 x s8 {m}x8192x8192 cold", FloatGemm(m, 8192, 8192), cold=True))
-    for out in ("float16", "float32"):
-        workload = FloatGemm(4096, 4096, 4096, _E4M3, _E4M3, out, x_scale=True)
-        cases.append(Case(f"e4m3 x e4m3 to {out} 4096x4096x4096", workload))
-    for m in (1, 16, 64):
-        workload = FloatGemm(m, 8192, 8192, weight_dtype="int4", group=128)
-        cases.append(Case(f"f16 x s4 g128 {m}x8192x8192 cold", workload, cold=True))
-    fused = [Case(f"attention {name}", workload) for name, workload in NAMED.items()]
-    return cases + attention_cases() + fused
 
 
 def chosen(parts: str) -> list[Case]:

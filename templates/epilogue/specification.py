@@ -35,7 +35,7 @@ FLOAT_OUTPUTS = ("float16", "bfloat16", "float32")
 # Fields that a key names only where they say something, so that older keys stay as they are.
 _LATER = (
     "table", "concatenates", "row_scale", "float_bias", "activation", "scale_group", "factor",
-    "dynamic", "by_range",
+    "dynamic", "by_range", "uniform",
 )  # fmt: skip
 
 
@@ -75,6 +75,11 @@ class Epilogue:
       the entry of its byte in the operand `table`, 256 values of out_dtype. That is the way of an
       activation to bytes.
 
+    - `uniform`, with out int8 or uint8 and no residual: `y = clamp(rint(float(acc) * scale))` to
+      the bounds of y's type, where all channels have one scale and bias and zero points are 0, as
+      libraries of matrix products know it. The constants are there and say so; kernels are the
+      same, but the fastest configurations are not.
+
     `row_scale`, and `x_scale` and `x_zero_point` of `dynamic`, are operands beside the activations,
     not constants: of activations that are quantised as they come they are others in each run.
 
@@ -96,6 +101,7 @@ class Epilogue:
     factor: bool = False
     dynamic: bool = False
     by_range: bool = False
+    uniform: bool = False
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -130,6 +136,9 @@ class Epilogue:
             raise InputError(f"out_dtype {self.out_dtype!r}: scales of a run need floats")
         if self.by_range and (self.out_dtype != "uint8" or not self.dynamic or self.table):
             raise InputError("what is quantised by its range is uint8, of a dynamic product")
+        bytes_out = self.out_dtype in ("int8", "uint8") and self.residual_dtype is None
+        if self.uniform and not (bytes_out and self.of_convolutions and not self.table):
+            raise InputError("a uniform scale is for bytes out, with nothing else behind it")
 
     @property
     def values(self) -> Epilogue:

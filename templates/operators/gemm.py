@@ -153,6 +153,6 @@ def factored(workload: Workload, out_dtype: str, residual_dtype: str) -> Gemm | 
         return None
     behind = replace(
         epilogue, out_dtype=out_dtype, residual_dtype=residual_dtype, requantize_before_add=True,
-        factor=True,
+        factor=True, uniform=False,
     )  # fmt: skip
     return replace(workload, epilogue=behind)

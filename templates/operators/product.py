@@ -150,6 +150,10 @@ class Product(Workload):
         if self.sparsity is not None:
             weight = np.asarray(constants["weight"])
             self.sparsity.check(weight.reshape(len(weight), -1), str(self))
+        if self.epilogue.uniform and not is_uniform(self.epilogue.out_dtype, constants):
+            raise InputError(
+                f"{self}: uniform, but scales differ, or there is a bias or zero point"
+            )
 
     def key_fields(self) -> dict[str, Any]:
         fields = super().key_fields()
@@ -195,7 +199,9 @@ class Product(Workload):
         activations = images + random_inputs(rng, residual)
         if epilogue.row_scale:
             activations += (rng.uniform(0.5, 1.5, self.y_shape[0]).astype(np.float32),)
-        zero_point = 0 if self.pads_with_zero else _X_ZERO_POINTS.get(self.in_dtype, 0)
+        zero_point = (
+            0 if self.pads_with_zero or epilogue.uniform else _X_ZERO_POINTS.get(self.in_dtype, 0)
+        )
         if epilogue.dynamic:
             activations += np.float32([rng.uniform(0.5, 1.5)]), np.float32([zero_point])
         if self.in_dtype == "float32":
@@ -209,7 +215,8 @@ class Product(Workload):
         # Outputs of 4 bits have a sixteenth of the range, and activations are curved near 0.
         narrow = is_four_bit(epilogue.out_dtype)
         step = 1 / 16 if narrow else 1 if epilogue.activation == "none" else 1 / 32
-        low, high, out_zero_point = bounds(epilogue.out_dtype, _zero_point(epilogue.out_dtype, 7))
+        out_zero_point = 0 if epilogue.uniform else _zero_point(epilogue.out_dtype, 7)
+        low, high, out_zero_point = bounds(epilogue.out_dtype, out_zero_point)
         more: dict[str, Any] = {}
         if epilogue.table:
             more["table"] = random_array(rng, (ENTRIES,), epilogue.out_dtype)
@@ -222,10 +229,13 @@ class Product(Workload):
         scale = (rng.uniform(40, 90, shape) * step / spread).astype(np.float32)
         if epilogue.concatenates:
             scale[rng.permutation(filters)[: filters // 2]] = 0
+        bias = rng.integers(-int(spread), int(spread) + 1, filters, np.int32)
+        if epilogue.uniform:
+            scale[:], bias[:] = scale[0], 0
         return activations, {
             **more,
             "weight": weight,
-            "bias": rng.integers(-int(spread), int(spread) + 1, filters, np.int32),
+            "bias": bias,
             "scale": scale,
             "scalars": pack_scalars(
                 accumulator_low=math.ceil(-125 * step),
@@ -241,11 +251,21 @@ class Product(Workload):
         }
 
 
+def is_uniform(out_dtype: str, constants: Constants) -> bool:
+    """Whether the constants are those of a `uniform` epilogue."""
+    scale, bias = np.asarray(constants["scale"]), np.asarray(constants["bias"])
+    *_, low, high, zero_point = np.asarray(constants["scalars"])
+    plain = zero_point == 0 and (low, high) == INTEGER_RANGE[out_dtype]
+    return bool(
+        plain and np.all(scale == scale[0]) and not bias.any() and not constants.get("x_zero_point")
+    )
+
+
 def behind_table(
     epilogue: Epilogue, constants: Constants, table: np.ndarray, out_dtype: str
 ) -> tuple[Epilogue, Constants] | None:
     """The epilogue with a table behind its output, and its constants; None where it takes none."""
-    if epilogue.table or not {epilogue.out_dtype, out_dtype} <= {*_BYTES}:
+    if epilogue.table or epilogue.uniform or not {epilogue.out_dtype, out_dtype} <= {*_BYTES}:
         return None
     scalars = np.array(constants["scalars"], np.float32)
     if epilogue.out_dtype != out_dtype:  # what selects an entry takes the output's sign

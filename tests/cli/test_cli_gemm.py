@@ -1,6 +1,7 @@
 """`autoq gemm`: one product tuned on the CPU, and every mistake in asking for one."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from gemm_mistakes import CPU, MISTAKES
@@ -95,6 +96,15 @@ def test_a_product_of_activations_quantised_as_they_come(autoq, folder):
 def test_a_table_is_the_way_of_an_activation_to_bytes():
     request = ProductRequest(64, 32, 48, "s8", "s8", "u8", activation="silu", scale="row,column")
     assert request.workload().epilogue == Epilogue("uint8", table=True, row_scale=True)
+
+
+def test_one_scale_for_all_sums():
+    request = ProductRequest(64, 32, 48, "s8", "s8", scale="one")
+    assert request.workload() == Gemm(64, 32, 48, epilogue=Epilogue(uniform=True))
+    assert description(request.workload()) == "s8 x s8 -> s8"
+    for more in ({"bias": True}, {"residual": "s8"}, {"out": "s32"}, {"activation": "silu"}):
+        with pytest.raises(InputError, match=r"--scale one: |for bytes out"):
+            replace(request, **more).workload()
 
 
 def test_products_of_floats_with_scales_of_rows_residuals_and_batches():

@@ -6,7 +6,13 @@ import dataclasses
 
 import pytest
 from with_nvcc import needs_nvcc
-from workloads.products import FACTORED_PRODUCTS, GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
+from workloads.products import (
+    FACTORED_PRODUCTS,
+    GROUPED_PRODUCTS,
+    ODD_PRODUCTS,
+    ONE_SCALE_PRODUCTS,
+    PRODUCTS,
+)
 
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
 from autoq.templates.cuda.simt.conv2d_direct import TEMPLATE as DIRECT
@@ -45,7 +51,7 @@ def test_odd_rows(case):
 
 # Each activation and kind of residual once; mma.sync has all of them.
 OF_WARPGROUPS = (*PRODUCTS[1:4], *PRODUCTS[5:], *ODD_PRODUCTS[:2], *GROUPED_PRODUCTS[1:],
-                 *FACTORED_PRODUCTS)  # fmt: skip
+                 *FACTORED_PRODUCTS, *ONE_SCALE_PRODUCTS)  # fmt: skip
 
 
 @pytest.mark.parametrize("workload", OF_WARPGROUPS, ids=str)

@@ -49,3 +49,8 @@ GROUPED_PRODUCTS = (
     ),
 )  # fmt: skip
 """Scales of groups along k."""
+
+ONE_SCALE_PRODUCTS = [
+    Gemm(70, 96, 96, epilogue=Epilogue(uniform=True)),
+    Gemm(33, 51, 48, "uint8", epilogue=Epilogue("uint8", uniform=True)),
+]

@@ -40,12 +40,17 @@ def _cold(m: int, *quotes: Quote, four_bits: bool = False) -> dict[str, tuple[Qu
     return {f"f16 x {kind} {m}x8192x8192 cold": quotes}
 
 
+_BYTES = {
+    "1024x1024x1024": 6.3, "2048x2048x2048": 13.6, "3456x4096x2048": 42.7,
+    "4096x4096x4096": 94.5, "8192x8192x8192": 787.0,
+}  # fmt: skip
+
 QUOTED: dict[str, tuple[Quote, ...]] = {
-    "s8 x s8 1024x1024x1024": (Quote("CUTLASS sm90 s8", 6.3, _MEASURED),),
-    "s8 x s8 2048x2048x2048": (Quote("CUTLASS sm90 s8", 13.6, _MEASURED),),
-    "s8 x s8 3456x4096x2048": (Quote("CUTLASS sm90 s8", 42.7, _MEASURED),),
-    "s8 x s8 4096x4096x4096": (Quote("CUTLASS sm90 s8", 94.5, _MEASURED),),
-    "s8 x s8 8192x8192x8192": (Quote("CUTLASS sm90 s8", 787.0, _MEASURED),),
+    **{
+        f"s8 x s8{words} {extents}": (Quote("CUTLASS sm90 s8", us, _MEASURED),)
+        for words in ("", " one scale")
+        for extents, us in _BYTES.items()
+    },
     "f16 x s8 3456x4096x2048": (
         Quote("CUTLASS sm90 mixed", 92.0, _MEASURED), Quote("Triton w8a16", 155.6, _MEASURED),
     ),

@@ -14,11 +14,19 @@ from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fragments.range_rows import RangeRows
 from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
-from autoq.templates.epilogue.cuda.fragments.started_rows import shared_residual, start_rows
+from autoq.templates.epilogue.cuda.fragments.started_rows import (
+    shared_residual,
+    start_alike,
+    start_rows,
+)
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
-from autoq.templates.epilogue.cuda.values.requantisation import Form, boundable, convertible
+from autoq.templates.epilogue.cuda.values.requantisation import (
+    Form,
+    boundable,
+    convertible,
+)
 from autoq.templates.operators.conv2d import Conv2d
 
 
@@ -35,7 +43,9 @@ class EpiloguePlan:
         self.padded_n = ceil_div(workload.k, config.block_n) * config.block_n
         self.channels, self.groups = config.channels, config.groups
         self.units = config.m_blocks * self.groups // config.parts
-        self.bounded = boundable(self.epilogue)
+        self.uniform = self.epilogue.uniform
+        self.bounded = boundable(self.epilogue) and not self.uniform
+        self.has_limits = self.bounded or self.uniform
         self.convertible = convertible(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
         self.grouped = self.epilogue.scale_group > 0
@@ -43,7 +53,7 @@ class EpiloguePlan:
         self.biases = self.classes * self.padded_n * workload.scale_groups
         if self.epilogue.dynamic:
             self.biases += self.padded_n
-        self.scalars = self.limits_at + (WORDS if self.bounded else 0)
+        self.scalars = self.limits_at + (WORDS if self.has_limits else 0)
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:
@@ -54,7 +64,7 @@ class EpiloguePlan:
             self.workload.k,
             tail=self.padded_n != self.workload.k,
             row_bias=self.classes > 1,
-            bias=not (self.bounded or self.grouped),
+            bias=not (self.has_limits or self.grouped),
             shift_at=self.padded_n * self.workload.scale_groups,
             columns_at=self.padded_n,
         )
@@ -99,9 +109,24 @@ class EpiloguePlan:
         return self.row_epilogue.rows(Form.CONVERTED)
 
     @cached_property
+    def one_scale_rows(self) -> DeviceFunction:
+        """Stores a unit where `one_scale.py` proves the steps of all channels."""
+        return self.row_epilogue.rows(Form.ONE_SCALE)
+
+    @cached_property
+    def uniform_rows(self) -> DeviceFunction:
+        """Stores a unit of a uniform epilogue, whatever the scale."""
+        return self.row_epilogue.rows(Form.UNIFORM)
+
+    @cached_property
     def start_rows(self) -> DeviceFunction:
         """Loads the bias of a unit into its accumulators."""
         return start_rows(self.channels, self.classes > 1)
+
+    @cached_property
+    def start_alike(self) -> DeviceFunction:
+        """Gives all accumulators one number."""
+        return start_alike(self.config.accumulators)
 
     @cached_property
     def shared_residual(self) -> DeviceFunction:
@@ -116,7 +141,7 @@ class EpiloguePlan:
     @property
     def started(self) -> bool:
         """Whether accumulators hold something before the first product."""
-        return self.bounded or self.config.parts > 1
+        return self.has_limits or self.config.parts > 1
 
     @property
     def table_start(self) -> bool:

@@ -120,6 +120,10 @@ class PipelineMemory:
         """All of it."""
         return self.lookups_at + table_bytes(self.epilogue)
 
+    def start_at(self, thread: Any) -> Any:
+        """Byte offset of what a warp's accumulators start from, where no slot holds a table."""
+        return self.slot_offset + (thread.consumer * 4 + thread.warp) * 16
+
     def table_at(self, slot: Any, group: Any, lane: Any) -> Any:
         """Byte offset of a thread's start values of a channel group."""
         base = self.slot_offset + slot * self.config.slot_bytes + self.residual_bytes

@@ -18,8 +18,9 @@ from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words
 from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.short_forms.bounds import limits
+from autoq.templates.epilogue.cuda.short_forms.bounds import largest_total, limits
 from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
+from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
 from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, WORDS, words_of
 from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
 from autoq.templates.group_biases import group_biases
@@ -32,7 +33,7 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     """Weights, bias table, then scale and scalars unless the output is int32.
 
     Where the epilogue is boundable, limits follow the scalars, and a table of scale and bias comes
-    last.
+    last unless it is uniform.
     """
     weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     layout = config.layout(workload)
@@ -66,7 +67,7 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
         workload.epilogue, constants, lambda one: pad_channels(one, config.block_n), grouped
     )
     arrays += [scales, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
-    if boundable(workload.epilogue):
+    if _has_table(workload):
         start = bias[0] if len(bias) == 1 else None
         arrays.append(epilogue_table(sign * scales, start, config.block_n, config.channels))
     return tuple(arrays)
@@ -89,16 +90,28 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
         WORDS if short else 0,
         groups,
     )
-    if not short:
+    if not _has_table(workload):
         return specs
     words = table_words(config.block_n, rows == 1)
     return (*specs, TensorSpec("table", (channels // config.block_n, words), "int32"))
 
 
+def _has_table(workload: Conv2d) -> bool:
+    """Whether kernels read scale and bias from a table; where they are uniform, limits say all."""
+    return boundable(workload.epilogue) and not workload.epilogue.uniform
+
+
 def _short_form(
     workload: Conv2d, weight: np.ndarray, bias: np.ndarray, scale: np.ndarray, scalars: np.ndarray
 ) -> tuple[np.ndarray, np.float32]:
-    """What `conversion.py` or else `bounds.py` says, and the sign of the scales in the table."""
+    """What `conversion.py` or else `bounds.py` says, and the sign of the scales in the table.
+
+    Of a uniform epilogue what `one_scale.py` says.
+    """
+    if workload.epilogue.uniform:
+        largest = float(largest_total(workload.in_dtype, weight, bias).max())
+        numbers = one_scale(workload.epilogue.out_dtype, float(scale[0]), largest)
+        return words_of(numbers), np.float32(1)
     if convertible(workload.epilogue):
         found = conversion_limits(workload.epilogue, tuple(map(float, scalars)))
         if found is not None:

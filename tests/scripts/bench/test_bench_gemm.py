@@ -11,10 +11,10 @@ from typing import Any
 
 import bench_gemm
 import pytest
-from bench_gemm import Case
 from compared_cases.candidates import candidates
 from compared_cases.knob_candidates import knob_candidates, knob_times
 from dense_products import plot as gemm_plot
+from dense_products.cases import Case, paper_cases
 from dense_products.quoted_peers import DEVICE, QUOTED, quoted
 from peers import worker
 
@@ -137,7 +137,7 @@ def test_unknown_cases_are_refused(main: Callable[..., None]) -> None:
 
 
 def test_the_plot_has_eight_mixed_products_and_two_native_ones() -> None:
-    workloads = [case.workload for case in bench_gemm.paper_cases()]
+    workloads = [case.workload for case in paper_cases()]
     assert len(set(workloads)) == len(workloads) == 10
     assert sum(not workload.quantised for workload in workloads) == 2
     for workload in workloads:
@@ -151,7 +151,7 @@ def plotted() -> dict[str, Any]:
     rows = [
         {"case": case.name, "tops": 500.0, "autoq_us": 20.0, "peers": {"cublaslt_float": 10.0},
          "date": "2026-01-01", "commit": "0123456789"}
-        for case in bench_gemm.paper_cases()
+        for case in paper_cases()
     ]  # fmt: skip
     return {"device": "a GPU", "cases": rows}
 

@@ -152,7 +152,16 @@ class RingCursor:
 
 
 @T.inline
+def publish_barriers():
+    """The same where nothing but barriers was written, as CUTLASS does it.
+
+    A fence of proxies waits for all that the thread has asked memory for (MEMBAR.ALL.CTA).
+    """
+    T.ptx.fence.mbarrier_init.release.cluster()
+
+
+@T.inline
 def fence_barriers():
     """Make initialised barriers visible to the TMA unit, by the thread that initialised them."""
-    T.ptx.fence.mbarrier_init.release.cluster()
+    publish_barriers()
     T.ptx.fence.proxy.async_.shared__cta()

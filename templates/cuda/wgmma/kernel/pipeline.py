@@ -49,6 +49,7 @@ from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
+    read_limits,
     start_tile,
     store_in_a_form,
 )
@@ -67,10 +68,10 @@ def build_pipeline(
     are, weights int8 [padded k * layout.total], bias int32 [border classes, padded k], then unless
     the output is int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape).
     Where the epilogue is boundable, limits [8] follow the scalars, or a table of outputs does
-    (`packed_scalars`), and tables int32 [n tiles, table words]. With `stream_k` the plan's
-    workspaces come before y. Where the product is weighed, scales of rows and columns come before
-    these, and what `Weighing.parts` says behind y, as the scale, the zero point and `range_words`
-    of outputs that are quantised by their range.
+    (`packed_scalars`), and tables int32 [n tiles, table words] unless it is uniform. With
+    `stream_k` the plan's workspaces come before y. Where the product is weighed, scales of rows and
+    columns come before these, and what `Weighing.parts` says behind y, as the scale, the zero point
+    and `range_words` of outputs that are quantised by their range.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
@@ -159,6 +160,10 @@ def build_pipeline(
 
         sources = T.meta_var(Sources(x_map, residual_map, weight, table))
         starter = T.meta_var(Starter(warpgroup, warp, cta, rank))
+        limits = T.alloc_local((WORDS + 1,), "float32")
+        if plan.uniform:  # noqa: SIM102
+            if warpgroup > 0:
+                read_limits(plan, limits, scalars)
         start_block(plan, smem, ring, slots, sources, starter)
 
         if warpgroup == 0:
@@ -232,11 +237,8 @@ def build_pipeline(
                 pass_over(walk, tail, consumer if plan.ping_pong else 0)
             slot = T.meta_var(RingPosition(config.slots))
             slot.start(consumer if plan.ping_pong else 0)
-            limits = T.alloc_local((WORDS + 1,), "float32")
             if plan.bounded:
-                for i in T.unroll(WORDS):
-                    limits[i] = scalars[plan.limits_at + i]
-                limits[WORDS] = scalars[4]
+                read_limits(plan, limits, scalars)
             if epilogue.table:
                 fill_table(plan, smem, scalars, lane)
             wait_for_predecessors()
@@ -251,8 +253,9 @@ def build_pipeline(
                     clear_tile(plan, accumulator)
                 if plan.bounded:
                     slots.wait(slot)
+                if plan.has_limits:
                     if plan.begins_tile(part, walk):
-                        start_tile(plan, accumulator, smem, slot.stage, bias, share)
+                        start_tile(plan, accumulator, smem, slot.stage, bias, limits, share)
                     elif config.stream_k:
                         clear_tile(plan, accumulator)
                 if plan.residual_early:

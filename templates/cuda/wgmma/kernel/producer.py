@@ -177,7 +177,8 @@ def initialise_others(plan, ring, slots, rank):
     """One thread of the block: all other barriers."""
     for stage in T.unroll(plan.config.stages):
         T.ptx.mbarrier.init.shared.b64(ring.empty(stage), plan.empty_arrivals(stage, rank))
-    slots.initialise(4 * plan.team_warpgroups)
+    if plan.bounded:
+        slots.initialise(4 * plan.team_warpgroups)
     for i in T.unroll(plan.teams if plan.ping_pong else 0):
         T.ptx.mbarrier.init.shared.b64(
             ring.barriers.ptr_to([plan.memory.consumer_barriers + i]), T.uint32(4)

@@ -4,7 +4,12 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.cluster import arrive_at_cluster
-from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition, fence_barriers
+from autoq.templates.cuda.device.memory.ring import (
+    RingCursor,
+    RingPosition,
+    fence_barriers,
+    publish_barriers,
+)
 from autoq.templates.cuda.device.memory.tma import prefetch_map
 from autoq.templates.cuda.wgmma.kernel.producer import (
     initialise_full,
@@ -76,7 +81,7 @@ def start_with_loads(plan, smem, ring, slots, sources, thread):
     if thread.is_of(0):
         if T.cuda.elect_sync() != 0:
             initialise_full(plan, ring)
-            fence_barriers()
+            publish_barriers()
             m, n = plan.tile(thread.block, thread.rank)
             place = T.meta_var(TilePlace(m, n, thread.rank))
             head = T.meta_var(RingPosition(plan.config.stages))
@@ -86,7 +91,7 @@ def start_with_loads(plan, smem, ring, slots, sources, thread):
     elif thread.is_of(1):  # noqa: SIM102
         if T.cuda.elect_sync() != 0:
             initialise_others(plan, ring, slots, thread.rank)
-            fence_barriers()
+            publish_barriers()
             load_first_operands(
                 plan, smem, slots, sources.table, sources.residual_map, thread.block, thread.rank
             )

@@ -18,7 +18,12 @@ from autoq.templates.epilogue.cuda.fragments.two_rows import (
     rows_function,
 )
 from autoq.templates.epilogue.cuda.values.elements import value_factors
-from autoq.templates.epilogue.cuda.values.requantisation import SHORT, Form, Requantisation
+from autoq.templates.epilogue.cuda.values.requantisation import (
+    OF_ONE_SCALE,
+    SHORT,
+    Form,
+    Requantisation,
+)
 from autoq.templates.storage import is_four_bit, stored_bytes
 
 
@@ -71,7 +76,7 @@ class FragmentRows:
         dynamic epilogue has, come behind, and last the table, where the epilogue has them.
 
         A short form has limits and the residual's zero point instead of biases and scalars: the
-        eight numbers of `bounds.py` or `conversion.py` in registers; scale is then a thread's place
+        eight numbers of `short_forms/words.py` in registers; scale is then a thread's place
         in the shared table of `epilogue_table.py`.
         """
         requantisation = Requantisation(self.epilogue, form)
@@ -81,7 +86,7 @@ class FragmentRows:
             for row in range(2):
                 totals = [self.total(quad, row, e, form) for e in range(4)]
                 scales = [
-                    value_factors(self.epilogue, self.scale(part), f"row{row}", f"f.{part}")
+                    value_factors(self.epilogue, self.scale(part, form), f"row{row}", f"f.{part}")
                     for part in "xyzw"
                 ]
                 body += row_outputs(requantisation, row, quad, totals, scales)
@@ -110,6 +115,8 @@ class FragmentRows:
 
     def operands(self, quad: int, form: Form) -> list[str]:
         """Scale and bias of four channels."""
+        if form in OF_ONE_SCALE:
+            return []
         if form in SHORT:
             return [f"  const float4 s = reinterpret_cast<const float4*>(scale)[{4 * quad}];"]
         lines = []
@@ -133,8 +140,10 @@ class FragmentRows:
             lines.append(f"  const int4 b = make_int4({', '.join(starts)});")
         return lines
 
-    def scale(self, part: str) -> str:
+    def scale(self, part: str, form: Form = Form.ANY) -> str:
         """Of one of four channels; sums of groups of scales are scaled already."""
+        if form in OF_ONE_SCALE:
+            return "0.f"
         if self.epilogue.dynamic:
             return f"__fmul_rn(s.{part}, x_scale)"
         return "0.f" if self.epilogue.scale_group else f"s.{part}"

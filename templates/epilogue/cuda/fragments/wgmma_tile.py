@@ -4,7 +4,13 @@ from tvm.script import tirx as T
 
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
-from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, NEITHER, WORDS
+from autoq.templates.epilogue.cuda.short_forms.words import (
+    IS_CONVERTED,
+    IS_ONE_SCALE,
+    NEITHER,
+    START_WORD,
+    WORDS,
+)
 
 
 @T.meta_class
@@ -105,7 +111,15 @@ def fetch_residuals(plan, arrays, share):
 
 
 @T.inline
-def start_tile(plan, accumulator, smem, slot, bias, share):
+def read_limits(plan, limits, scalars):
+    """The numbers of the short forms, and the residual's zero point behind them."""
+    for i in T.unroll(WORDS):
+        limits[i] = scalars[plan.limits_at + i]
+    limits[WORDS] = scalars[4]
+
+
+@T.inline
+def start_from_table(plan, accumulator, smem, slot, bias, share):
     """Load the bias into the accumulators of a thread's tile."""
     for block in T.unroll(plan.config.m_blocks):
         pixels = T.meta_var(share.pixels(plan, block))
@@ -128,6 +142,21 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
                     bias.ptr_to([plan.bias_offset(pixels[1]) + channel]),
                     source_code=plan.start_rows.source,
                 )
+
+
+@T.inline
+def start_tile(plan, accumulator, smem, slot, bias, limits, share):
+    """What the accumulators of a thread's tile start from: all alike where they are uniform."""
+    if plan.uniform:
+        T.cuda.func_call(
+            plan.start_alike.name,
+            accumulator.ptr_to([0]),
+            smem.ptr_to([plan.memory.start_at(share.thread)]),
+            limits[START_WORD],
+            source_code=plan.start_alike.source,
+        )
+    else:
+        start_from_table(plan, accumulator, smem, slot, bias, share)
 
 
 @T.inline
@@ -183,9 +212,22 @@ def store_tile(plan, accumulator, arrays, smem, share):
 
 
 @T.inline
+def store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share):
+    """`store_tile` of a uniform epilogue, in the shorter form where its first number says so."""
+    if limits[0] == T.float32(IS_ONE_SCALE):
+        store_bounded_tile(
+            plan, plan.one_scale_rows, accumulator, arrays, smem, slot, limits, share
+        )
+    else:
+        store_bounded_tile(plan, plan.uniform_rows, accumulator, arrays, smem, slot, limits, share)
+
+
+@T.inline
 def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the shortest form that the operands allow."""
-    if plan.bounded:
+    if plan.uniform:
+        store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share)
+    elif plan.bounded:
         if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
             store_bounded_tile(
                 plan, plan.converted_rows, accumulator, arrays, smem, slot, limits, share

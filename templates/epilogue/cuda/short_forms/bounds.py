@@ -36,7 +36,7 @@ def limits(
     s = {name: float(v) for name, v in zip(SCALAR_NAMES, scalars, strict=True)}
     out = np.zeros(1, BOUNDED)
     if not (_bounds_are_exact(epilogue, s) and _values_are_small(
-        epilogue, s, _largest_total(in_dtype, weight, bias) * np.abs(scale.astype(np.float64))
+        epilogue, s, largest_total(in_dtype, weight, bias) * np.abs(scale.astype(np.float64))
     )):  # fmt: skip
         return words_of(out)
     out["form"] = IS_BOUNDED
@@ -52,7 +52,7 @@ def limits(
     return words_of(out)
 
 
-def _largest_total(in_dtype: str, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+def largest_total(in_dtype: str, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """Largest magnitude of accumulator plus bias of each channel, float64 [k]."""
     rows = weight.reshape(weight.shape[0], -1)
     positive = np.maximum(rows, 0).sum(axis=1, dtype=np.int64)

@@ -38,14 +38,27 @@ CONVERTED = np.dtype([
 takes the rounding away again, its scale, 2**24 times the residual's, the sum's offset, and the sign
 that the scales of the channels have got."""
 
+ONE_SCALE = np.dtype([
+    ("form", "<f4"),
+    ("scale", "<f4"),
+    ("addend", "<f4"),
+    ("start", "<i4"),
+    ("unused", "<i4", 4),
+])  # fmt: skip
+"""Of `Form.ONE_SCALE` and `Form.UNIFORM`: the scale of all channels, what is added to the scaled
+bits of an accumulator, and what accumulators start from."""
+
+START_WORD = 3
+"""The word of ONE_SCALE that is its `start`."""
+
 WORDS = BOUNDED.itemsize // 4
 
-NEITHER, IS_BOUNDED, IS_CONVERTED = 0.0, 1.0, 2.0
-"""Values of `form`: which of the two the numbers are for."""
+NEITHER, IS_BOUNDED, IS_CONVERTED, IS_ONE_SCALE = 0.0, 1.0, 2.0, 3.0
+"""Values of `form`: which of them the numbers are for."""
 
 
 def words_of(numbers: np.ndarray) -> np.ndarray:
-    """One BOUNDED or CONVERTED as a kernel takes it, float32 [WORDS]."""
+    """One BOUNDED, CONVERTED or ONE_SCALE as a kernel takes it, float32 [WORDS]."""
     return numbers.view(np.float32).reshape(WORDS)
 
 

@@ -13,7 +13,12 @@ from enum import IntEnum
 
 from autoq.templates.element import element
 from autoq.templates.epilogue import FLOAT_OUTPUTS, Epilogue
-from autoq.templates.epilogue.cuda.short_forms.words import BOUNDED, CONVERTED, with_numbers
+from autoq.templates.epilogue.cuda.short_forms.words import (
+    BOUNDED,
+    CONVERTED,
+    ONE_SCALE,
+    with_numbers,
+)
 from autoq.templates.epilogue.cuda.values.activations import activation_source
 from autoq.templates.epilogue.cuda.values.elements import (
     BYTES4,
@@ -57,9 +62,16 @@ class Form(IntEnum):
     """
     CONVERTED = 5
     """Where `conversion.py` proves the roundings: 2.5 and 8 instructions."""
+    ONE_SCALE = 6
+    """Of a `uniform` epilogue, where `one_scale.py` proves the steps: 1.5 instructions."""
+    UNIFORM = 7
+    """Of a `uniform` epilogue, whatever its scale: 2.5 instructions."""
 
 
-SHORT = (Form.BOUNDED, Form.CONVERTED)
+OF_ONE_SCALE = (Form.ONE_SCALE, Form.UNIFORM)
+"""Forms that read one scale for all channels, from the words `limits`."""
+
+SHORT = (Form.BOUNDED, Form.CONVERTED, *OF_ONE_SCALE)
 """Forms for accumulators that hold their bias, and operands that were looked at when packed."""
 
 
@@ -121,6 +133,19 @@ __device__ __forceinline__ float value_@(int total, float scale, float addend,
 }
 """
 
+_ONE_SCALE = r"""
+__device__ __forceinline__ float value_@(int total, float scale, float addend,
+                                         const float* limits) {
+  return __fmaf_rn(__int_as_float(total), number.scale, number.addend);
+}
+"""
+_UNIFORM = r"""
+__device__ __forceinline__ float value_@(int total, float scale, float addend,
+                                         const float* limits) {
+  return scaled_@(total, number.scale);
+}
+"""
+
 # The byte u as a half is the denormal u * 2**-24.
 _HALVES = r"""
 __device__ __forceinline__ float4 addends_@(unsigned word) {
@@ -141,8 +166,8 @@ class Requantisation:
     """An epilogue in one form.
 
     The expressions read, where they stand, the float4 `first` and `second` of the scalars (ANY;
-    BOUNDED only the residual's zero point in `second.x`), the words `limits` (BOUNDED and
-    CONVERTED, `short_forms/words.py`), or the floats `low`, `high` and `shift`, the zero point
+    BOUNDED only the residual's zero point in `second.x`), the words `limits` (the short
+    forms, `short_forms/words.py`), or the floats `low`, `high` and `shift`, the zero point
     - 1.5 * 2**23 (CLAMP, SHIFT), and `lookups` where the epilogue has a table.
     """
 
@@ -175,6 +200,9 @@ class Requantisation:
         if form is Form.CONVERTED:
             halves = _HALVES.replace("FLIP", flip(epilogue.residual_dtype))
             return source + for_residual(with_numbers(_CONVERTED, CONVERTED), epilogue) + halves
+        if form in OF_ONE_SCALE:
+            value = _ONE_SCALE if form is Form.ONE_SCALE else _UNIFORM
+            return source + with_numbers(value, ONE_SCALE)
         return source + CLAMPED + SHIFTED
 
     def addends(self, words: str, first: int, name: str) -> tuple[list[str], list[str]]:
