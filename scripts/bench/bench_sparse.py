@@ -1,8 +1,8 @@
 """Times sparse products on this machine beside dense ones and other libraries, in one run.
 
 `--set` names the cases: `table` are products of equal rows, `pairs` such in every pair of types,
-`layer` the layer of the paper's figures 11 and 12 in every pair of types, `model_layers` products of
-the table as layers of a model, which sparse and dense kernels compute, `collection` 96 matrices
+`layer` the layer of the paper's figures 11 and 12 in every pair of types, `model_layers` products
+of the table as layers of a model, which sparse and dense kernels compute, `collection` 96 matrices
 of pruned layers' shapes with 128, 256 and 512 columns on the right. A case runs with the untuned
 default of every template, first of the one that is used untuned, the ablation of all knobs around
 it (`--ablation`), configurations that are drawn (`--samples`) or named (`--knobs`) and, for each
@@ -145,9 +145,7 @@ def main() -> None:
         timing = _QUICK_TIMING if options.quick_peers else _TIMING
         checkouts = {name: getattr(options, name) for name in KERNELS if name in names}
         if missing := [name for name, path in checkouts.items() if path is None]:
-            raise SystemExit(
-                f"peer {missing[0]}: name a checkout, --{missing[0].replace('_', '-')}"
-            )
+            raise SystemExit(f"peer {missing[0]}: name a checkout by the option of its name")
         quick = options.quick_peers
         peers = Peers(names, blocks, timing, quick, checkouts) if names else None
         head = heading(host, options, peers.versions if peers else {})

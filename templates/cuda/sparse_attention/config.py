@@ -16,7 +16,7 @@ READ_AHEAD = 3
 """Steps whose words a warp has read ahead."""
 
 _STEP_REGISTERS = {64: 48, 128: 82}
-"""Of a step and what is read ahead, by the bytes of a row: as ptxas takes where nothing limits it."""
+"""Of a step and what is read ahead, by the bytes of a row, where nothing limits ptxas."""
 _COPY_REGISTERS = 8
 """More where threads copy keys themselves."""
 _BULK_CAPABILITY = 90
