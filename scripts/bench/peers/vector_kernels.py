@@ -87,8 +87,9 @@ def _vector_sparse_symbol(vector: int) -> str:
     return rf"_ZN4spmm15wmmaSpmmKernel{vector}I6float4i\w*?6__half\w*Li{vector}E\w+"
 
 
+MAGICUBE = "magicube"
 KERNELS = {
-    "magicube": VectorKernel(
+    MAGICUBE: VectorKernel(
         "SpMM/SpMM/src/wmma_spmm.cu", _magicube_symbol, magicube_arrays, 128, 128, "uint8", "int32",
     ),
     "vector_sparse": VectorKernel(
@@ -107,7 +108,9 @@ class VectorKernels:
         self._symbols = set(re.findall(rb"_ZN\w+", self._cubin))
 
     def measure(self, matrix: VectorMatrix, b: np.ndarray, timing: Timing) -> PeerTime:
-        """The time of a matrix times b [k, n], whose signs are left out, every element compared.
+        """The time of a matrix of these places times a b of these extents, every element compared.
+
+        Values are made of the given ones: bytes without signs, or floats between -1 and 1.
 
         Raises LibraryError for what the kernel does not compute, and where it is wrong.
         """
@@ -118,9 +121,9 @@ class VectorKernels:
             )
         plain = VectorMatrix(
             matrix.rows, matrix.columns, matrix.vector, matrix.pointers, matrix.indices,
-            _without_signs(matrix.values, own.values),
+            _suited(matrix.values, own.values),
         )  # fmt: skip
-        b = _without_signs(b, own.values)
+        b = _suited(b, own.values)
         expected = plain.to_dense().astype(np.float64) @ b.astype(np.float64)
         bench = CudaBench(self._device, [b], [np.empty(expected.shape, own.outputs)])
         loaded = bench.load(*self._launch(plain, b))
@@ -131,7 +134,7 @@ class VectorKernels:
             if not worst <= (_ALLOWED if own.outputs == "float16" else 0):
                 raise LibraryError(f"the output is wrong by {worst:.3g}")
         seconds = statistics.median(timings(loaded.stopwatch(timing), timing))
-        return PeerTime(seconds, f"{own.values} to {own.outputs}, without signs", 1, worst)
+        return PeerTime(seconds, f"{own.values} to {own.outputs}", 1, worst)
 
     def _launch(
         self, matrix: VectorMatrix, b: np.ndarray
@@ -151,8 +154,8 @@ class VectorKernels:
         return CudaKernel((self._cubin,), (launch,), parameters), constants
 
 
-def _without_signs(array: np.ndarray, dtype: str) -> np.ndarray:
-    """Values of 7 bits, or small floats."""
+def _suited(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Values of 7 bits, or floats between -1 and 1."""
     low = (array.astype(np.int64) & 127).astype(np.int16)
     return (low / 64 - 1).astype(dtype) if dtype == "float16" else low.astype(dtype)
 

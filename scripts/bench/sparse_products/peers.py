@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from cases.sparse_cases import SparseCase
 from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
-from peers.vector_kernels import KERNELS, VectorKernels
+from peers.vector_kernels import KERNELS, MAGICUBE, VectorKernels
 
 from autoq.errors import AutoqError
 from autoq.libraries.byte_products import ByteProducts
@@ -21,6 +21,7 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 
+_BYTES = ("int8", "int8")
 PEERS = ("int8", "float16", "blocked_ell_int8", "blocked_ell_float16", *KERNELS)
 
 
@@ -46,7 +47,8 @@ class Peers:
         )
         for name in self._names:
             if name in KERNELS:
-                yield self._own_matrix(case, name)
+                if name != MAGICUBE or (workload.weight_dtype, workload.in_dtype) == _BYTES:
+                    yield self._own_matrix(case, name)
             elif name in ("int8", "float16"):
                 product: Any = (
                     Gemm(*extents)
