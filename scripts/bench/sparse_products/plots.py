@@ -12,6 +12,7 @@ _PEERS = {
     "int8": "cuBLASLt int8, dense", "float16": "cuBLASLt float16, dense",
     "blocked_ell_int8 8": "cuSPARSE int8, blocks of 8",
     "blocked_ell_fastest": "cuSPARSE int8, its fastest blocks",
+    "magicube": "Magicube's kernel, bytes", "vector_sparse": "vectorSparse's kernel, float16",
 }  # fmt: skip
 _STEPS = {
     "as it is": {"ahead": False, "padded": False}, "padded": {"ahead": False, "padded": True},
@@ -27,6 +28,8 @@ def draw_collection(result: Mapping[str, Any], path: Path) -> None:
         of = [row for row in result["means"] if row["n"] == n]
         for peer, label in _PEERS.items():
             points = [row for row in of if row["peer"] == peer and row["sparsity"] is not None]
+            if not points:
+                continue
             (line,) = axis.plot(
                 [str(row["sparsity"]) for row in points],
                 [row["by_fastest"] for row in points], marker="o", label=label,
