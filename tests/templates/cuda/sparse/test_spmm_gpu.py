@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_kernels import compiled, gpu_target
+from gpu_kernels import end_if_compile_only, gpu_target, kernel_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,12 +51,10 @@ def workload_of(values: str, dense: str, vector: int) -> Spmm:
 @functools.cache
 def kernels_of(workload: Spmm) -> Made:
     """The untuned choice of every template that computes it."""
-    target = gpu_target()
-    made = []
-    for template in matching(workload, target):
-        config = template.default(workload, target)
-        (kernel,) = compiled(template, workload, [(config, target)], target)
-        made.append((template, config, kernel))
+    target, store = gpu_target(), kernel_store()
+    chosen = [(one, one.default(workload, target)) for one in matching(workload, target)]
+    made = [(one, config, store.kernel(one, workload, config, target)) for one, config in chosen]
+    end_if_compile_only()
     return made
 
 
