@@ -42,6 +42,13 @@ SECTIONS = {
 }
 """Tables of docs/performance.md that are made from one result each: the function and its stem."""
 
+SPARSE_RESULTS = (
+    "sparse_h200",
+    "sparse_collection_h200",
+    "sparse_attention_h200",
+    "sparse_transformer_h200",
+)
+
 MOVEMENT = (
     "N8 average 112x112 112x112x32",
     "N8 average 14x14 14x14x672",
@@ -203,12 +210,13 @@ def sections(results: Results) -> dict[str, str]:
         "RESIDUAL_SUMMARY": residual_section.summary(
             results["residual_cpu"], results["residual_h200"]
         ),
+        "SPARSE_SUMMARY": sparse_section.summary(*map(results.__getitem__, SPARSE_RESULTS)),
         **{name: make(results[stem]) for name, (make, stem) in SECTIONS.items()},
     }
 
 
 DOCUMENTS = {
-    ROOT / "README.md": ("SUMMARY", "RESIDUAL_SUMMARY"),
+    ROOT / "README.md": ("SUMMARY", "SPARSE_SUMMARY", "RESIDUAL_SUMMARY"),
     ROOT / "docs" / "performance.md": (
         "NETWORKS",
         "CONVOLUTIONS",

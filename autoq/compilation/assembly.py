@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from autoq.compilation.selection import Selection
+from autoq.compilation.selection import Selection, TemplateSelection
 from autoq.devices import Host
 from autoq.graph.ir import Fusion, Graph, Layer, Siblings
 from autoq.graph.places import places_of_inputs
@@ -36,10 +37,10 @@ def assemble(
     """The artifact of an optimised graph whose nodes were compiled to `kernels`."""
     used = [kernels[selection.key].workspaces for selection in selections]
     offsets, workspaces, arena_bytes = _buffers(graph, used)
-    constants = _Constants()
+    constants, packed = _Constants(), Packed()
     numbers = {key: index for index, key in enumerate(kernels)}
     calls = tuple(
-        _call(selection, numbers[selection.key], offsets, constants, spaces)
+        _call(selection, packed.of(selection), numbers[selection.key], offsets, constants, spaces)
         for selection, spaces in zip(selections, workspaces, strict=True)
     )
     target, places = host.target, places_of_inputs(graph)
@@ -122,8 +123,38 @@ class _Constants:
         return block
 
 
+class Packed:
+    """Packed constants of selections.
+
+    Neighbours that share a kernel and have equal constants have the same: encoders under one mask,
+    whose packing takes seconds a layer.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Hashable, tuple[Mapping[str, Any], tuple[np.ndarray, ...]]] = {}
+
+    def of(self, selection: Selection) -> tuple[np.ndarray, ...]:
+        if not isinstance(selection, TemplateSelection):
+            return selection.constants()
+        given = selection.node.constants
+        last = self._last.get(selection.key)
+        arrays = selection.constants() if last is None or not _equal(last[0], given) else last[1]
+        self._last[selection.key] = given, arrays
+        return arrays
+
+
+def _equal(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    """Whether constants are the same to the bit."""
+    return first.keys() == second.keys() and all(
+        np.asarray(first[name]).dtype == np.asarray(second[name]).dtype
+        and np.array_equal(first[name], second[name])
+        for name in first
+    )
+
+
 def _call(
     selection: Selection,
+    packed: Sequence[np.ndarray],
     kernel: int,
     offsets: Mapping[str, int],
     constants: _Constants,
@@ -132,7 +163,7 @@ def _call(
     node = selection.node
     inputs, results = _activations(node)
     slots = [_slot(offsets[name], *array) for name, array in zip(node.inputs, inputs, strict=True)]
-    slots += [constants.add(array) for array in selection.constants()]
+    slots += [constants.add(array) for array in packed]
     outputs = [
         _slot(offsets[name], *array) for name, array in zip(node.outputs, results, strict=True)
     ]

@@ -1,7 +1,8 @@
 """Times sparse products on this machine beside dense ones and other libraries, in one run.
 
 `--set` names the cases: `table` are products of equal rows, `pairs` such in every pair of types,
-`layer` the layer of the paper's figures 11 and 12 in every pair of types, `collection` 96 matrices
+`layer` the layer of the paper's figures 11 and 12 in every pair of types, `model_layers` products
+of the table as layers of a model, which sparse and dense kernels compute, `collection` 96 matrices
 of pruned layers' shapes with 128, 256 and 512 columns on the right. A case runs with the untuned
 default of every template, first of the one that is used untuned, the ablation of all knobs around
 it (`--ablation`), configurations that are drawn (`--samples`) or named (`--knobs`) and, for each
@@ -11,7 +12,8 @@ output is compared before a time counts. Times are medians over replays of a CUD
 `--prepare` compiles and packs everything into `--work` and stops, which needs no GPU; a run finds
 there what is prepared and prepares the rest. Peers (`--peers`) are cuBLASLt's dense products of
 int8 and of float16, and cuSPARSE's of a Blocked-ELL matrix with the same share of zeros, in blocks
-of the vectors' rows and in those of `--blocks`. The JSON is written as cases end, beside the
+of the vectors' rows and in those of `--blocks`; also Magicube's and vectorSparse's own kernels, of
+checkouts of their repositories. The JSON is written as cases end, beside the
 rows of an output that is there, of which those of what is measured anew go.
 """
 
@@ -31,6 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sparse_cases import SETS, SparseCase
 from checkout import commit
+from peers.vector_kernels import KERNELS
 from sparse_products.candidates import add_options, jobs_of
 from sparse_products.kernels import measure, prepare, records
 from sparse_products.peers import PEERS, Peers
@@ -62,6 +65,8 @@ def parsed() -> argparse.Namespace:
         action="store_true",
         help="peers less long, cuSPARSE only in its usually fastest order",
     )
+    for name in KERNELS:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=Path, help="checkout of that peer")
     parser.add_argument("--work", type=Path, help="folder of what is prepared")
     parser.add_argument(
         "--kernel-store", type=Path, help="folder of machine code, in --work by default"
@@ -138,7 +143,11 @@ def main() -> None:
         device, names = Device(), [name for name in options.peers.split(",") if name]
         blocks = [int(size) for size in options.blocks.split(",") if size]
         timing = _QUICK_TIMING if options.quick_peers else _TIMING
-        peers = Peers(names, blocks, timing, options.quick_peers) if names else None
+        checkouts = {name: getattr(options, name) for name in KERNELS if name in names}
+        if missing := [name for name, path in checkouts.items() if path is None]:
+            raise SystemExit(f"peer {missing[0]}: name a checkout by the option of its name")
+        quick = options.quick_peers
+        peers = Peers(names, blocks, timing, quick, checkouts) if names else None
         head = heading(host, options, peers.versions if peers else {})
         kept, rows = kept_rows(options.output, head), []
         of_run = {name: head[name] for name in ("date", "commit")}

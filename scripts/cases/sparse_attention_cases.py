@@ -28,11 +28,12 @@ def sampled(k: int, dtype: str, sparsity: float = 0.9, vector: int = GROUP) -> S
 
 
 def attention(
-    length: int, heads: int, batch: int, sparsity: float, bits: tuple[int, int] = (8, 8)
-) -> SparseAttention:
-    """Attention of heads of 64 values."""
+    length: int, heads: int, batch: int, sparsity: float, bits: tuple[int, int] = (8, 8),
+    depth: int = 64,
+) -> SparseAttention:  # fmt: skip
+    """Attention of heads of `depth` values."""
     structure = class_of(length, length, sparsity)
-    return SparseAttention(batch, heads, length, length, 64, structure, "float16", *bits)
+    return SparseAttention(batch, heads, length, length, depth, structure, "float16", *bits)
 
 
 SAMPLED = [
@@ -48,4 +49,5 @@ ATTENTION = [
     attention(4096, 8, 2, 0.9),
     attention(4096, 4, 2, 0.9),
     attention(4096, 8, 8, 0.9),
+    *(attention(4096, 8, 2, 0.9, bits, 128) for bits in PRECISIONS[:2]),
 ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.generation import (
     RESNET50_SHAPES,
@@ -20,6 +21,7 @@ from autoq.templates.sparse.generation import (
     random_matrix,
     uneven_lengths,
 )
+from autoq.templates.sparse.sparsity import VECTORS, Sparsity
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure, bucket
 from autoq.templates.workload import Arrays, Workload
@@ -155,6 +157,49 @@ def table_cases() -> list[SparseCase]:
     ]
 
 
+LAYER = " as a layer"
+"""Behind the name of the product whose matrix is the weight of a layer."""
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """A layer of a model whose weight is the matrix of a sparse case: dense kernels compute it too.
+
+    Activations and outputs lie the other way round than in the sparse product.
+    """
+
+    of: SparseCase
+
+    @property
+    def name(self) -> str:
+        return f"{self.of.name}{LAYER}"
+
+    @property
+    def sparsity(self) -> float:
+        return self.of.sparsity
+
+    @property
+    def workload(self) -> Gemm:
+        own = self.of.workload
+        zeros = Sparsity(VECTORS, own.vector, bucket(own.m), own.structure)
+        return Gemm(own.n, own.m, own.k, own.in_dtype, own.weight_dtype, sparsity=zeros)
+
+    def arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Random activations and constants, the weight dense."""
+        _, sparse = self.of.arrays()
+        own = self.of.workload
+        arrays = (sparse["pointers"], sparse["columns"], sparse["values"])
+        activations, constants = self.workload.random_case(np.random.default_rng(self.of.seed))
+        weight = VectorMatrix(own.m, own.k, own.vector, *arrays).to_dense()
+        return activations, constants | {"weight": weight}
+
+
+def model_layer_cases() -> list[LayerCase]:
+    """Products of bytes of the table as layers, for what `compile` chooses."""
+    plain = [case for case in table_cases() if case.workload.weight_dtype == "int8"]
+    return [LayerCase(case) for case in plain if case.workload.in_dtype == "int8"]
+
+
 def pair_cases() -> list[SparseCase]:
     """Every pair of types, by shape and by length of vectors."""
     large, middle = (4096, 4096, 4096), (2048, 2048, 512)
@@ -198,6 +243,6 @@ def collection_cases(vector: int = 8) -> list[SparseCase]:
 
 SETS = {
     "table": table_cases, "layer": layer_cases, "pairs": pair_cases,
-    "collection": collection_cases,
+    "collection": collection_cases, "model_layers": model_layer_cases,
 }  # fmt: skip
 """Cases by the name of what they are measured for."""

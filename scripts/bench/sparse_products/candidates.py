@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 from cases.sparse_cases import SparseCase
 
+from autoq.records.database import Database, shipped_records
+from autoq.records.lookup import lookup
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.sparse.spmm_online import OnlineConfig
-from autoq.templates.registry import matching, preferred_first
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import TEMPLATES, matching, preferred_first
 from autoq.templates.target import Target
+from autoq.templates.turned_product import as_spmm
+from autoq.templates.workload import Workload
 from sparse_products.kernels import SparseJob
+
+_BY_NAME = {template.name: template for template in TEMPLATES}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--each", default="", help="names of knobs, commas between")
     parser.add_argument("--most", type=int, default=3, help="configurations by --each")
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--recorded", action="store_true", help="also what shipped records name")
     parser.add_argument("--templates", default="", help="names, commas between; default all")
 
 
@@ -49,12 +57,29 @@ def jobs_of(
         configs = [template.default(case.workload, target)]
         if template is main:
             configs += chosen_of(space, configs[0], options)
+        if options.recorded:
+            configs += recorded_of(template, case.workload, target)
         if options.each:
             configs += best_of_each(template, case, target, options)
         if options.ablation:
             configs += ablated(space, configs[0]) if template is main else ways_of(configs[0])
         jobs += [SparseJob(number, template.name, config) for config in configs]
     return list(dict.fromkeys(jobs))
+
+
+def recorded_of(template: Template, workload: Workload, target: Target) -> list[Any]:
+    """The fastest configuration in shipped records, of the workload or of it without its zeros.
+
+    Of a layer that is turned for a sparse product also that of the product, which has the same.
+    """
+    asked = [(template, one) for one in dict.fromkeys((workload, workload.dense))]
+    product = as_spmm(workload) if isinstance(workload, Gemm) else None
+    inner = _BY_NAME.get(template.name.removeprefix("gemm_"))
+    if product is not None and inner is not None and inner is not template:
+        asked.append((inner, product))
+    database, space = Database(shipped_records()), template.space(workload, target)
+    found = (lookup(database, one, target, [by], None) for by, one in asked)
+    return [each.config for each in found if each is not None and each.config in space]
 
 
 def chosen_of(space: Space[Any], first: Any, options: argparse.Namespace) -> list[Any]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from peers.vector_kernels import KERNELS
+
 from sparse_products.plots import draw_collection
 
 _BLOCKED = "blocked_ell_int8 "
@@ -79,7 +81,7 @@ def means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def is_peer(name: str) -> bool:
     """Whether a field of a row is a peer's time."""
-    return name in ("int8", "float16") or name.startswith("blocked_ell")
+    return name in ("int8", "float16", *KERNELS) or name.startswith("blocked_ell")
 
 
 def mean(ratios: Sequence[float]) -> float:

@@ -1,12 +1,16 @@
-"""cuBLASLt's dense products and cuSPARSE's of Blocked-ELL matrices beside sparse cases."""
+"""Peers of sparse cases: cuBLASLt's dense products, cuSPARSE's of Blocked-ELL matrices, and the
+kernels of Magicube and vectorSparse where there are checkouts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cases.sparse_cases import SparseCase
 from peers.cusparse_blocked_ell import BlockedEll, BlockedProduct
+from peers.vector_kernels import KERNELS, MAGICUBE, VectorKernels
 
 from autoq.errors import AutoqError
 from autoq.libraries.byte_products import ByteProducts
@@ -15,19 +19,23 @@ from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.vector_matrix import VectorMatrix
 
-PEERS = ("int8", "float16", "blocked_ell_int8", "blocked_ell_float16")
+_BYTES = ("int8", "int8")
+PEERS = ("int8", "float16", "blocked_ell_int8", "blocked_ell_float16", *KERNELS)
 
 
 class Peers:
     """The libraries beside which cases are timed, each product once."""
 
     def __init__(
-        self, names: Sequence[str], blocks: Sequence[int], timing: Timing, quick: bool = False
-    ) -> None:
+        self, names: Sequence[str], blocks: Sequence[int], timing: Timing, quick: bool,
+        checkouts: Mapping[str, Path],
+    ) -> None:  # fmt: skip
         self._names, self._blocks, self._timing, self._quick = names, blocks, timing, quick
         self._bytes, self._floats, self._blocked = ByteProducts(), FloatProducts(), BlockedEll()
         self.versions = {"cublasLt": self._bytes.version, "cusparse": self._blocked.version}
+        self._kernels = {name: VectorKernels(name, path) for name, path in checkouts.items()}
         self._found: dict[Any, tuple[float | None, str]] = {}
 
     def rows(self, case: SparseCase) -> Iterator[dict[str, Any]]:
@@ -38,7 +46,10 @@ class Peers:
             case.sparsity or 1 - workload.structure.blocks / workload.vector_rows / workload.k
         )
         for name in self._names:
-            if name in ("int8", "float16"):
+            if name in KERNELS:
+                if name != MAGICUBE or (workload.weight_dtype, workload.in_dtype) == _BYTES:
+                    yield self._own_matrix(case, name)
+            elif name in ("int8", "float16"):
                 product: Any = (
                     Gemm(*extents)
                     if name == "int8"
@@ -59,6 +70,19 @@ class Peers:
             except AutoqError as error:
                 self._found[product] = (None, str(error))
         us, what = self._found[product]
+        return {"case": case.name, "sparsity": case.sparsity, "peer": name, "us": us, "what": what}
+
+    def _own_matrix(self, case: SparseCase, name: str) -> dict[str, Any]:
+        """A row of a kernel that multiplies the case's own matrix."""
+        (b, *_), constants = case.arrays()
+        own = case.workload
+        arrays = (np.asarray(constants[part]) for part in ("pointers", "columns", "values"))
+        matrix = VectorMatrix(own.m, own.k, own.vector, *arrays)
+        try:
+            time = self._kernels[name].measure(matrix, b, self._timing)
+            us, what = time.seconds * 1e6, time.what
+        except AutoqError as error:
+            us, what = None, str(error)
         return {"case": case.name, "sparsity": case.sparsity, "peer": name, "us": us, "what": what}
 
     def _time(self, product: Any) -> PeerTime:

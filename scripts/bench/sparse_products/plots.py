@@ -12,6 +12,7 @@ _PEERS = {
     "int8": "cuBLASLt int8, dense", "float16": "cuBLASLt float16, dense",
     "blocked_ell_int8 8": "cuSPARSE int8, blocks of 8",
     "blocked_ell_fastest": "cuSPARSE int8, its fastest blocks",
+    "magicube": "Magicube's kernel, bytes", "vector_sparse": "vectorSparse's kernel, float16",
 }  # fmt: skip
 _STEPS = {
     "as it is": {"ahead": False, "padded": False}, "padded": {"ahead": False, "padded": True},
@@ -27,6 +28,8 @@ def draw_collection(result: Mapping[str, Any], path: Path) -> None:
         of = [row for row in result["means"] if row["n"] == n]
         for peer, label in _PEERS.items():
             points = [row for row in of if row["peer"] == peer and row["sparsity"] is not None]
+            if not points:
+                continue
             (line,) = axis.plot(
                 [str(row["sparsity"]) for row in points],
                 [row["by_fastest"] for row in points], marker="o", label=label,
@@ -41,7 +44,10 @@ def draw_collection(result: Mapping[str, Any], path: Path) -> None:
         axis.set_title(f"16 matrices a sparsity, vectors of 8, n = {n}", fontsize=9)
         axis.set_xlabel("sparsity")
     axes[0].set_ylabel("peer's time by autoq's fastest (dotted: untuned)", fontsize=8)
-    axes[0].legend(fontsize=7)
+    handles: dict[str, Any] = {}
+    for axis in axes:
+        handles |= {line.get_label(): line for line in axis.get_lines() if line.get_marker() == "o"}
+    figure.legend(handles.values(), handles, fontsize=7, ncol=3, loc="outside lower center")
     _write(figure, result, path)
 
 
@@ -93,7 +99,9 @@ def _figure(count: int, rows: int = 1) -> tuple[Any, Sequence[Any]]:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(rows, count, figsize=(4.2 * count, 4.4 * rows), squeeze=False)
+    figure, axes = pyplot.subplots(
+        rows, count, figsize=(4.2 * count, 4.4 * rows), squeeze=False, layout="constrained"
+    )
     return figure, [axis for row in axes for axis in row]
 
 
@@ -109,7 +117,6 @@ def _bars(axis: Any, times: Mapping[str, float]) -> None:
 
 def _write(figure: Any, result: Mapping[str, Any], path: Path) -> None:
     figure.suptitle(f"{result['device']}", fontsize=10)
-    figure.tight_layout()
     figure.savefig(path, dpi=100)
 
 

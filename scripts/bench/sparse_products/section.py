@@ -2,34 +2,118 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from markdown_tables import table, us
 
 Rows = Iterable[Mapping[str, Any]]
+_PEERS = {
+    "blocked_ell_int8 8": "cuSPARSE int8, blocks of 8",
+    "blocked_ell_fastest": "cuSPARSE int8, its fastest blocks",
+    "magicube": "Magicube's kernel, bytes", "vector_sparse": "vectorSparse's kernel, float16",
+    "int8": "cuBLASLt int8, dense", "float16": "cuBLASLt float16, dense",
+}  # fmt: skip
+_COLLECTED = 256
+"""Columns of the dense side that the README shows."""
+_DENSE = {"int8": "cuBLASLt int8, dense"}
+_SHOWN = (
+    ("4096x4096x4096 v8 0.9", "4096 cubed, vectors of 8, 0.9",
+     {**_DENSE, "blocked_ell_int8 8": "cuSPARSE int8, blocks of 8", "magicube": "Magicube"}),
+    ("4096x4096x4096 v128 0.75", "4096 cubed, vectors of 128, 0.75",
+     {**_DENSE, "blocked_ell_int8 128": "cuSPARSE int8, blocks of 128"}),
+)  # fmt: skip
+_ATTENTION = "sparse attention 2x8 8192x8192x64 0.900 sparse float16 8-8"
+_DENSE_ATTENTION = ("torch cudnn", "torch flash")
+_LAYER = " as a layer"
+"""Behind the name of a product that is measured as a layer of a model."""
 
 
 def products(result: Mapping[str, Any]) -> str:
     """Sparse products, the fastest configuration of each case, beside dense and block-sparse."""
-    cells = []
-    for case, rows in _grouped(result["rows"], "case").items():
+    cells, by_case = [], _grouped(result["rows"], "case")
+    for case, rows in by_case.items():
         own = _fastest(row for row in rows if "template" in row)
-        if own is None:
+        if own is None or case.endswith(_LAYER):
             continue
+        layer = _fastest(by_case.get(case + _LAYER, ()))
         peers = {row["peer"]: row["us"] for row in rows if "peer" in row}
         blocked = "blocked_ell_int8 128"
         cells.append([
             case, us(own["us"]), own["template"], us(peers.get("int8")),
             us(peers.get("float16")), us(peers.get(blocked)),
+            "" if layer is None else f"{us(layer['us'])}, {layer['template']}",
         ])  # fmt: skip
     text = (
         f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}. "
-        f"Blocked-ELL has blocks of 128 x 128 of the same density."
+        f"Blocked-ELL has blocks of 128 x 128 of the same density. The last column is a layer of a "
+        f"model with this weight, whose activations lie the other way round: the faster of what "
+        f"skips zeros, turning included, and of a dense kernel, which is what `compile` takes."
     )
     titles = ["m x k x n, vector, sparsity", "autoq", "kernel", "cuBLASLt int8, dense",
-              "cuBLASLt float16, dense", "cuSPARSE Blocked-ELL int8"]  # fmt: skip
+              "cuBLASLt float16, dense", "cuSPARSE Blocked-ELL int8", "as a layer"]  # fmt: skip
     return table(text, titles, cells)
+
+
+def collection(result: Mapping[str, Any]) -> str:
+    """Geometric means of what peers take, by autoq's untuned choice, by columns and sparsity."""
+    cells, found = [], _grouped(result["means"], "n")
+    for n, of_width in found.items():
+        for sparsity in dict.fromkeys(row["sparsity"] for row in of_width):
+            by_peer = {row["peer"]: row for row in of_width if row["sparsity"] == sparsity}
+            own = [by_peer[peer]["by_default"] if peer in by_peer else None for peer in _PEERS]
+            numbers = ("-" if one is None else f"{one:.2f}" for one in own)
+            cells.append([str(n), "all" if sparsity is None else str(sparsity), *numbers])
+    commits = ", ".join(dict.fromkeys(run["commit"][:7] for run in result["runs"]))
+    text = f"One {result['device']}, commits {commits}."
+    return table(text, ["columns", "sparsity", *_PEERS.values()], cells)
+
+
+def summary(
+    products: Mapping[str, Any],
+    collected: Mapping[str, Any],
+    attentions: Mapping[str, Any],
+    encoders: Mapping[str, Any],
+) -> str:
+    """Some rows of all that is sparse, for the README."""
+    cells = []
+    by_case = _grouped(products["rows"], "case")
+    for case, words, peers in _SHOWN:
+        rows = by_case[case]
+        own = _fastest(row for row in rows if "template" in row)
+        times = {row["peer"]: row["us"] for row in rows if "peer" in row}
+        cells += [_beside(words, own, times.get(peer), name) for peer, name in peers.items()]
+    attended = _grouped(attentions["rows"], "workload")[_ATTENTION]
+    own = _fastest(row for row in attended if row["kernel"] == "sparse_attention_fused")
+    dense = _fastest(row for row in attended if row["kernel"] in _DENSE_ATTENTION)
+    peer = None if dense is None else dense["us"]
+    words = "attention of 8,192 tokens, 8 heads, batch 2, a mask of 0.9"
+    cells.append(_beside(words, own, peer, "torch's fastest attention, dense float16"))
+    means = {row["peer"]: row for row in collected["means"]
+             if row["sparsity"] is None and row["n"] == _COLLECTED}  # fmt: skip
+    for peer, name in _PEERS.items():
+        if peer in means:
+            ratio = means[peer]["by_default"]
+            cells.append([f"96 matrices of pruned layers, {_COLLECTED} columns", "", name, "",
+                          f"{ratio:.2f}"])  # fmt: skip
+    for sparsity in ("0.9", "0.95"):
+        ratios = [min(row["peers"].values()) / row["autoq_us"] for row in encoders["cases"]
+                  if row["case"].endswith(f" {sparsity} 8-8")]  # fmt: skip
+        words = f"whole encoders under masks of {sparsity}, {len(ratios)} shapes"
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        cells.append([words, "", "torch's fastest, dense float16", "", f"{mean:.2f}"])
+    devices = dict.fromkeys(each["device"] for each in (products, collected, attentions, encoders))
+    return table(
+        f"One {' and one '.join(devices)}, bytes, microseconds; means are geometric.",
+        ["sparse", "autoq", "beside", "takes", "times as fast"], cells,
+    )  # fmt: skip
+
+
+def _beside(words: str, own: Mapping[str, Any] | None, peer: float | None, name: str) -> list[str]:
+    if own is None or peer is None:
+        return [words, "-", name, "-", "-"]
+    return [words, us(own["us"]), name, us(peer), f"{peer / own['us']:.2f}"]
 
 
 def sampled(result: Mapping[str, Any]) -> str:
@@ -86,8 +170,8 @@ def pruned(result: Mapping[str, Any]) -> str:
     return table(text, titles, cells)
 
 
-def _grouped(rows: Rows, key: str) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+def _grouped(rows: Rows, key: str) -> dict[Any, list[Mapping[str, Any]]]:
+    found: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault(row[key], []).append(row)
     return found
@@ -100,6 +184,7 @@ def _fastest(rows: Rows) -> Mapping[str, Any] | None:
 
 SECTIONS = {
     "SPARSE": (products, "sparse_h200"),
+    "SPARSE_COLLECTION": (collection, "sparse_collection_h200"),
     "SAMPLED": (sampled, "sparse_attention_h100"),
     "SPARSE_ATTENTION": (attention, "sparse_attention_h100"),
     "PRUNED": (pruned, "tilewise_h200"),

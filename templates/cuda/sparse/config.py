@@ -23,8 +23,10 @@ _COPY_SMEM_BYTES = 224 << 10
 """What blocks with copies take of a multiprocessor of 227 KB."""
 
 _OTHER_REGISTERS = 30
-_DIGIT_REGISTERS = 7
-"""Of sums of several digits, besides: with fewer a thread spills."""
+_SPARE_REGISTERS = 7
+"""Besides, where a thread spills with fewer: see `PanelTiling.spills`."""
+_HOPPER = 90
+"""Compute capability."""
 _NIBBLE_REGISTERS = 44
 """Of nibbles beside sums and steps that are read ahead: two chunks' gathered words among them."""
 
@@ -120,6 +122,11 @@ class PanelTiling:
         return 2 if element(self.workload.in_dtype).bits == 16 else 1
 
     @property
+    def b_offset(self) -> int:
+        """How much higher than values of b what is multiplied is: widened nibbles have no signs."""
+        return 8 if self.workload.in_dtype == "int4" else 0
+
+    @property
     def planes(self) -> int:
         """Sums of an output: one for each place that products of digits have, one of floats."""
         if self.workload.floating:
@@ -186,9 +193,15 @@ class PanelTiling:
         )
 
     def spills(self, target: Target) -> bool:
-        """Whether sums of several digits leave a thread too few registers for the rest."""
-        needed = self.registers + _DIGIT_REGISTERS
-        return self.planes > 1 and needed > register_limit(self.threads, 1, target)
+        """Whether ptxas keeps some of a thread's registers in local memory.
+
+        It takes more than the estimate for sums of several digits, for floats where rows have
+        second places, and on GPUs before Hopper.
+        """
+        copied_floats = self.workload.floating and self.config.copies
+        older = target.compute_capability < _HOPPER
+        spare = _SPARE_REGISTERS if self.planes > 1 or copied_floats or older else 0
+        return self.registers + spare > register_limit(self.threads, 1, target)
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
@@ -212,6 +225,10 @@ class NibbleTiling(PanelTiling):
     @property
     def digit_bits(self) -> int:
         return 4
+
+    @property
+    def b_offset(self) -> int:
+        return 0
 
     @property
     def left_digits(self) -> int:

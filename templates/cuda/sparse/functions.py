@@ -50,6 +50,8 @@ class Finished(Protocol):
     def right_digits(self) -> int: ...
     @property
     def planes(self) -> int: ...
+    @property
+    def b_offset(self) -> int: ...
 
 
 SCHEDULE = ("values", "places", "starts", "rows_of", "runs", "firsts")
@@ -171,7 +173,11 @@ def pack_all(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray, ...
 
 
 def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    """What `term_specs` says of the rows of y [terms] in this order; 0 behind the last."""
+    """What `term_specs` says of the rows of y [terms] in this order; 0 behind the last.
+
+    The bias is less what the zero point of b and what a kernel adds to its values make of sums.
+    Where it leaves int32, it wraps as sums do, and what both are together is right.
+    """
     workload = tiling.workload
 
     def in_order(values: np.ndarray) -> np.ndarray:
@@ -181,7 +187,7 @@ def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tupl
 
     bias = np.asarray(constants["bias"])
     if not workload.floating:
-        zero_point = int(constants.get("b_zero_point", 0))
+        zero_point = int(constants.get("b_zero_point", 0)) + tiling.b_offset
         bias = bias - zero_point * workload.matrix(constants).row_sums()
     arrays = [in_order(bias).astype(_bias_dtype(workload))]
     if workload.epilogue.out_dtype != "int32":

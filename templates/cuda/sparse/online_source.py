@@ -35,9 +35,7 @@ __device__ __forceinline__ void write_rows(
   for (int i = 0; i < EACH; ++i) {
     const int unit = i * THREADS + thread, row = unit / (TILE / 16), at = unit % (TILE / 16) * 4;
     uint4 bytes = held[i];
-    if constexpr (NIBBLES)
-      bytes = make_uint4(widened(held[i].x & 0xffff), widened(held[i].x >> 16),
-                         widened(held[i].y & 0xffff), widened(held[i].y >> 16));
+    if constexpr (NIBBLES) bytes = widened(make_uint2(held[i].x, held[i].y));
     *reinterpret_cast<uint4*>(shared + row * PITCH + at) = bytes;
   }
 }

@@ -18,11 +18,18 @@ struct Rows { Total bias[2]; float scale[2], shift[2]; };
 // column: of b and y, the first of the lane's OWN.
 struct Lane { int number, column; };
 
-// Four nibbles as bytes.
-__device__ __forceinline__ unsigned widened(unsigned four) {
-  unsigned word = (four | four << 8) & 0x00ff00ff;
-  word = (word | word << 4) & 0x0f0f0f0f;
-  return NIBBLES == 2 ? word | (word & 0x08080808) * 0x1e : word;
+// Eight nibbles as bytes, four columns a word. Those that have signs come 8 higher, which the bias
+// takes off again: extending signs takes as many instructions as parting nibbles.
+constexpr unsigned SIGNS = NIBBLES == 2 ? 0x88888888 : 0;
+__device__ __forceinline__ void widen(unsigned eight, unsigned& first, unsigned& second) {
+  const unsigned even = (eight ^ SIGNS) & 0x0f0f0f0f, odd = (eight >> 4 ^ SIGNS) & 0x0f0f0f0f;
+  first = __byte_perm(even, odd, 0x5140), second = __byte_perm(even, odd, 0x7362);
+}
+__device__ __forceinline__ uint4 widened(uint2 sixteen) {
+  uint4 bytes;
+  widen(sixteen.x, bytes.x, bytes.y);
+  widen(sixteen.y, bytes.z, bytes.w);
+  return bytes;
 }
 __device__ __forceinline__ int added(int first, int second) {
   if constexpr (FLOATS)

@@ -51,6 +51,8 @@ _MOST_DIGIT = 255
 _NIBBLE_FACTOR = 16
 """Values of b of 4 bits are multiplied where they lie, in the upper half of a byte."""
 _MOST_SUM = (1 << 31) - 1
+_MOST_SUMS = 128
+"""Of a thread, in registers."""
 _ALIGNED_BYTES = 16
 """What the bytes of a row of b are a multiple of: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
@@ -70,6 +72,7 @@ def matches(workload: object, target: Target) -> bool:
         workload.vector in LONG_VECTORS
         and not (workload.vector == LONG_VECTORS[0] and panel_fits(workload, target))
         and (workload.floating or _sums_fit(workload))
+        and _sums_have_registers(workload)
         and workload.n * bits % (8 * _ALIGNED_BYTES) == 0
         and ThreadEpilogue(rows_as_conv2d(workload), 1).supported
         and indexable((workload.k, workload.n * max(1, bits // 8)), workload.y_shape)
@@ -83,6 +86,17 @@ def _sums_fit(workload: Spmm) -> bool:
     factor = _NIBBLE_FACTOR if is_four_bit(workload.in_dtype) else 1
     most = [max(map(abs, value_range(d))) for d in (workload.in_dtype, workload.weight_dtype)]
     return workload.longest * most[0] * min(most[1], _MOST_DIGIT) * factor <= _MOST_SUM
+
+
+def _least_tiles(workload: Spmm) -> int:
+    """Tiles of 64 columns of a warpgroup: of nibbles two have columns in the same bytes."""
+    return 2 if is_four_bit(workload.in_dtype) else 1
+
+
+def _sums_have_registers(workload: Spmm) -> bool:
+    """Whether a thread holds the sums of its fewest tiles, of each digit of the sparse side."""
+    digits = 2 if workload.weight_dtype in ("int16", "uint16") else 1
+    return workload.vector // 2 * digits * _least_tiles(workload) <= _MOST_SUMS
 
 
 def space(workload: Spmm, target: Target) -> Space[LongConfig]:
@@ -114,7 +128,8 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
 
     def panels_have_columns(config: LongConfig) -> bool:
         """No block is wider than y, unless it is the narrowest."""
-        return config.teams * config.tiles == 1 or tiling_of(config).columns <= workload.n
+        narrowest = config.teams * config.tiles == _least_tiles(workload)
+        return narrowest or tiling_of(config).columns <= workload.n
 
     def clusters_share_vectors(config: LongConfig) -> bool:
         """All blocks of a cluster are of one vector row."""
@@ -126,7 +141,7 @@ def space(workload: Spmm, target: Target) -> Space[LongConfig]:
 
     def nibbles_have_pairs(config: LongConfig) -> bool:
         """Where bytes hold two columns of b, a warp has two tiles of 16."""
-        return config.tiles % 2 == 0 or not tiling_of(config).nibbles
+        return config.tiles % _least_tiles(workload) == 0
 
     def blocks_take_tiles(config: LongConfig) -> bool:
         """Blocks that take one tile after another have some to take."""

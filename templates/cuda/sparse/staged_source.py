@@ -19,9 +19,7 @@ __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
   if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);
   if constexpr (WIDENS) {
     const uint2* from = reinterpret_cast<const uint2*>(b + (row * N + column) / 2);
-    const uint2 two = STREAMED ? __ldcs(from) : __ldg(from);
-    return make_uint4(widened(two.x & 0xffff), widened(two.x >> 16),
-                      widened(two.y & 0xffff), widened(two.y >> 16));
+    return widened(STREAMED ? __ldcs(from) : __ldg(from));
   } else {
     const uint4* from =
         reinterpret_cast<const uint4*>(b + (row * N + column) / (NIBBLES ? 2 : 1));
@@ -108,7 +106,7 @@ __device__ __forceinline__ void load_panel(
       if (column < N) {
         if constexpr (NIBBLES) {
           const int two = b[row * ((N + 1) / 2) + column / 2];
-          value = widened(two >> 4 * (column % 2) & 15);
+          value = two >> 4 * (column % 2) & 15 ^ (SIGNS & 15);
         } else {
           value = b[row * N + column];
         }

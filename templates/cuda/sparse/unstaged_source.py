@@ -44,9 +44,14 @@ __device__ __forceinline__ void gather(
       const int column = lane.column + i * TOGETHER;
       if (!COLUMNS_INSIDE && column >= N) break;
       const Raw<B, TOGETHER / 2> raw = load<B, TOGETHER / 2>(b + (place + column) / 2);
-      #pragma unroll
-      for (int w = 0; w < TOGETHER / 4; ++w)
-        words[i * TOGETHER / 4 + w] = widened(raw.word[w / 2] >> 16 * (w % 2) & 0xffff);
+      if constexpr (TOGETHER == 4) {
+        unsigned none;
+        widen(raw.word[0], words[i], none);
+      } else {
+        #pragma unroll
+        for (int w = 0; w < TOGETHER / 4; w += 2)
+          widen(raw.word[w / 2], words[i * TOGETHER / 4 + w], words[i * TOGETHER / 4 + w + 1]);
+      }
     }
     return;
   }

@@ -282,3 +282,8 @@ class LongTiling:
     def planes(self) -> int:
         """Sums of an output."""
         return self.left_digits
+
+    @property
+    def b_offset(self) -> int:
+        """Nibbles are multiplied with their signs."""
+        return 0

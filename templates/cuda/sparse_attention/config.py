@@ -15,7 +15,11 @@ STEP = 32
 READ_AHEAD = 3
 """Steps whose words a warp has read ahead."""
 
-_STEP_REGISTERS = 44
+_STEP_REGISTERS = {64: 48, 128: 82}
+"""Of a step and what is read ahead, by the bytes of a row, where nothing limits ptxas."""
+_COPY_REGISTERS = 8
+"""More where threads copy keys themselves."""
+_BULK_CAPABILITY = 90
 _SLOT_BYTES = 12
 """A barrier and a counter."""
 
@@ -39,6 +43,11 @@ class FusedConfig:
     slots: int
     ahead: int
     headroom: int
+
+
+def copies_in_bulk(target: Target) -> bool:
+    """Whether a slot of keys comes by one bulk copy."""
+    return target.compute_capability >= _BULK_CAPABILITY
 
 
 @dataclass(frozen=True)
@@ -121,12 +130,16 @@ class FusedTiling:
         ring = self.config.slots * (self.config.slot * self.row_bytes + _SLOT_BYTES)
         return queries * self.wide + ring + 4 * queries
 
-    @property
-    def registers(self) -> int:
-        """Estimate of a thread's registers: sums, what is read ahead, a step."""
+    def registers(self, target: Target) -> int:
+        """Estimate of a thread's registers: sums, what is read ahead, a step.
+
+        With fewer, ptxas would keep sums in local memory in the loop over steps.
+        """
         sums = self.wide // 4 * self.planes
-        return self.config.groups * (sums + 4) + self.wide // 16 + _STEP_REGISTERS
+        copies = 0 if copies_in_bulk(target) else _COPY_REGISTERS
+        return self.config.groups * (sums + 4) + _STEP_REGISTERS[self.wide] + copies
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
-        return blocks_held(self.smem_bytes, allocated(self.registers), self.threads, target)
+        registers = allocated(self.registers(target))
+        return blocks_held(self.smem_bytes, registers, self.threads, target)

@@ -18,7 +18,12 @@ from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.sparse_attention.attend_source import ATTEND_SOURCE
 from autoq.templates.cuda.sparse_attention.block_source import BLOCK_SOURCE
-from autoq.templates.cuda.sparse_attention.config import READ_AHEAD, FusedConfig, FusedTiling
+from autoq.templates.cuda.sparse_attention.config import (
+    READ_AHEAD,
+    FusedConfig,
+    FusedTiling,
+    copies_in_bulk,
+)
 from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
 from autoq.templates.cuda.sparse_attention.quantise_source import VALUES_SOURCE
@@ -37,8 +42,6 @@ from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes, and cp.async.
 _LEAST_COMPUTE_CAPABILITY = 80
-# cp.async.bulk.
-_BULK_CAPABILITY = 90
 _MOST_ELEMENTS = 1 << 31
 _LEAST_WARPS = 4
 
@@ -94,7 +97,7 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
             "blocks": float(tiling.blocks),
             "waves": tiling.blocks / (target.units * resident),
             "smem_bytes": float(tiling.smem_bytes),
-            "registers": float(tiling.registers),
+            "registers": float(tiling.registers(target)),
             "window": float(tiling.window * config.slot),
             "keys_read": float(tiling.blocks * tiling.padded_keys),
         }
@@ -134,7 +137,7 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
         "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
-        "OF_PLACE": 2 * OF_PLACE, "BULK": target.compute_capability >= _BULK_CAPABILITY,
+        "OF_PLACE": 2 * OF_PLACE, "BULK": copies_in_bulk(target),
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
     whole = VALUES_SOURCE + source + RING_SOURCE + BLOCK_SOURCE

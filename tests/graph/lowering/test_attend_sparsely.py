@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -10,6 +12,8 @@ from gpu_kernels import end_if_compile_only
 from onnx import numpy_helper
 
 import autoq
+from autoq.compilation.assembly import Packed
+from autoq.compilation.selection import TemplateSelection
 from autoq.devices import resolve
 from autoq.errors import InputError
 from autoq.frontend import from_model
@@ -19,6 +23,7 @@ from autoq.graph.precision import make_precision
 from autoq.models.sparse_transformer import LEFT_OUT, sparse_transformer, vector_mask
 from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.sparse_attention import SparseAttention
+from autoq.templates.registry import matching
 
 TARGET = resolve("cuda:sm_90a").target
 MASK = vector_mask(72, 0.75, seed=3)
@@ -61,9 +66,22 @@ def test_it_is_the_dense_attention_but_for_rounding_and_queries_without_keys() -
 def test_every_layer_is_replaced_on_request_only() -> None:
     model = sparse_transformer(MASK, heads=2, layers=2, batch=1)
     assert [type(layer.workload) for layer in layers(model, None)] == [Attention] * 2
-    assert [layer.precision for layer in layers(model, "attention8-4")] == [
-        "sparse attention, 8-4 bits"
-    ] * 2
+    found = layers(model, "attention8-4")
+    assert [layer.precision for layer in found] == ["sparse attention, 8-4 bits"] * 2
+
+
+def test_layers_under_one_mask_are_packed_once() -> None:
+    first, second = layers(sparse_transformer(MASK, heads=2, layers=2, batch=1), "attention8-8")
+    (template, *_) = matching(first.workload, TARGET)
+    config = template.default(first.workload, TARGET)
+    other = dataclasses.replace(second, constants={**second.constants, "scale": np.float32([2])})
+    packed = Packed()
+    found = [
+        packed.of(TemplateSelection(layer, TARGET, "default", template, config))
+        for layer in (first, second, other)
+    ]
+    assert found[0] is found[1] and found[1] is not found[2]
+    assert found[2][-1] == 2
 
 
 @pytest.mark.parametrize(

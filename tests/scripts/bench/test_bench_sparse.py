@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_files import read_arrays
-from cases.sparse_cases import PAIRS, collection_cases, equal_rows, layer_cases
+from cases.sparse_cases import PAIRS, LayerCase, collection_cases, equal_rows, layer_cases
+from peers.vector_kernels import STRIDE, magicube_arrays
 from sparse_products.candidates import add_options, jobs_of, knob_lists
 from sparse_products.collection import condensed, means
 from sparse_products.kernels import prepare
@@ -18,6 +19,7 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE
 from autoq.templates.registry import matching
+from autoq.templates.sparse.vector_matrix import from_dense
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
@@ -112,3 +114,29 @@ def test_means_are_geometric_and_the_fastest_blocks_are_chosen_by_matrix() -> No
     assert (fastest["by_default"], fastest["by_fastest"]) == (1.0, pytest.approx(2**0.5, abs=1e-3))
     assert (eights["by_default"], eights["by_fastest"]) == (pytest.approx(2**0.5, abs=1e-3), 2.0)
     assert fastest["matrices"] == 2
+
+
+def test_magicube_gets_the_matrix_of_a_case_in_strides_of_sixteen() -> None:
+    rng = np.random.default_rng(3)
+    dense = (rng.integers(1, 9, (24, 50)) * (rng.random((24, 50)) < 0.4)).astype(np.uint8)
+    dense[8:16] = 0
+    matrix = from_dense(dense, 8)
+    rows, columns, values = magicube_arrays(matrix)
+    found = np.zeros_like(dense)
+    for number, (begin, end) in enumerate(rows):
+        assert begin % STRIDE == 0 and (columns[end : -(-end // STRIDE) * STRIDE] == -1).all()
+        for at in range(begin, end):
+            found[8 * number : 8 * number + 8, columns[at]] = values[at // STRIDE, :, at % STRIDE]
+    np.testing.assert_array_equal(found, dense)
+
+
+def test_a_layer_computes_the_product_of_its_case_the_other_way_round() -> None:
+    case = LayerCase(equal_rows(64, 96, 32, 0.5))
+    (x,), constants = case.arrays()
+    case.workload.check_constants(constants)
+    _, sparse = case.of.arrays()
+    matrix = case.of.workload.matrix(sparse)
+    np.testing.assert_array_equal(constants["weight"], matrix.to_dense())
+    jobs = jobs_of(0, case, TARGET, options("--templates gemm_wgmma,gemm_spmm_panel --recorded"))
+    assert {job.template for job in jobs} == {"gemm_wgmma", "gemm_spmm_panel"}
+    assert x.shape == (32, 96) and case.workload.dense != case.workload

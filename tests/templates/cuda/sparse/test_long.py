@@ -200,7 +200,7 @@ def test_blocks_of_one_tile_are_not_persistent() -> None:
             LongConfig(1, 4, 64, 2, 1, 1, False, 4),
         ),
         (
-            replace(WORKLOAD, n=128, in_dtype="int4", epilogue=Epilogue("int32")),
+            replace(WORKLOAD, n=64, in_dtype="int4", epilogue=Epilogue("int32")),
             LongConfig(1, 2, 128, 2),
         ),
         (replace(WORKLOAD, weight_dtype="int16"), LongConfig(1, 1, 32, 2)),
@@ -241,6 +241,14 @@ def test_nibbles_whose_sums_are_too_large_are_left_to_panels() -> None:
     long = replace(wide, structure=Structure(65536, 8192, 40_000))
     assert TEMPLATE.matches(replace(wide, structure=Structure(65536, 8192, 30_000)), TARGET)
     assert not TEMPLATE.matches(long, TARGET) and PANEL.matches(long, TARGET)
+
+
+def test_sums_that_registers_do_not_hold_are_left_to_panels() -> None:
+    """Two digits of 128 rows of two tiles are 256 a thread."""
+    long = replace(WORKLOAD, n=160, in_dtype="int4", vector=128)
+    wide = replace(long, weight_dtype="int16")
+    assert TEMPLATE.matches(long, TARGET) and not TEMPLATE.matches(wide, TARGET)
+    assert PANEL.matches(wide, TARGET)
 
 
 @needs_nvcc

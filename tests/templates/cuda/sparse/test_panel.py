@@ -10,6 +10,7 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
+from autoq.kernel import compile_kernel
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.pack import dealt, pack_schedule, places, second_place
 from autoq.templates.cuda.sparse.spmm_online import TEMPLATE as ONLINE
@@ -110,7 +111,6 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
             PanelConfig(32, 4, 2, 1, copies=True, streamed=True),
         ),
         (replace(WORKLOAD, n=75, epilogue=Epilogue("int32")), PanelConfig(64, 4, 2, 1, False)),
-        (replace(WORKLOAD, n=80), PanelConfig(32, 4, 2, 1, streamed=True)),
         (
             replace(WORKLOAD, n=76, epilogue=Epilogue("float16")),
             PanelConfig(64, 4, 2, 1, False, streamed=True),
@@ -130,7 +130,6 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         "copies",
         "copies of nibbles",
         "unstaged",
-        "streamed bytes",
         "streamed halves",
         "odd columns",
         "L16-R16",
@@ -142,6 +141,15 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
 def test_outputs_are_right(workload: Spmm, config: PanelConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+def test_untuned_choices_of_large_products_spill_nothing() -> None:
+    """Blocks of 32 warps, whose threads have 64 registers."""
+    workload = Spmm(4096, 4096, 4096, 8, Structure(229376, 448, 448))
+    config = TEMPLATE.default(workload, TARGET)
+    kernel = compile_kernel(TEMPLATE.build(workload, config, TARGET), TARGET)
+    assert config.warps == 32 and kernel.spill_bytes == 0
 
 
 @needs_nvcc

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
+from autoq.kernel.kernel_store import KernelStore
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedConfig, FusedTiling
 from autoq.templates.cuda.sparse_attention.schedule import (
     NEVER,
@@ -28,8 +29,9 @@ from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Constants
 
 WORKLOAD = SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80))
-TARGETS = [parse_target(f"cuda:{arch}") for arch in ("sm_80", "sm_90a")]
+OLDER, HOPPER = (parse_target(f"cuda:{arch}") for arch in ("sm_80", "sm_90a"))
 """Threads copy keys, and bulk copies do."""
+BOTH = (OLDER, HOPPER)
 
 
 def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
@@ -143,28 +145,44 @@ def test_turns_of_a_residue_come_evenly() -> None:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.arch)
 @pytest.mark.parametrize(
-    ("workload", "config"),
+    ("workload", "config", "targets"),
     [
-        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1)),
-        (WORKLOAD, FusedConfig(4, 2, 64, 4, 2, 0)),
+        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1), BOTH),
+        (WORKLOAD, FusedConfig(4, 2, 64, 4, 2, 0), BOTH),
         (
             replace(WORKLOAD, depth=40, dtype="bfloat16", qkv_bits=4),
             FusedConfig(4, 1, 128, 2, 1, 2),
+            (HOPPER,),
         ),
         (
             replace(WORKLOAD, batch=2, depth=128, softmax_bits=16, order="blhd"),
             FusedConfig(4, 1, 64, 3, 1, 1),
+            (OLDER,),
         ),
-        (replace(WORKLOAD, structure=Structure(0, 0, 0)), FusedConfig(4, 1, 64, 2, 1, 1)),
+        (replace(WORKLOAD, structure=Structure(0, 0, 0)), FusedConfig(4, 1, 64, 2, 1, 1), BOTH),
         (
             replace(WORKLOAD, structure=Structure(2400, 300, 300), softmax_bits=16),
             FusedConfig(4, 2, 64, 3, 1, 1),
+            BOTH,
         ),
     ],
     ids=["16 bits", "8 bits", "4 bits", "deep", "empty", "full"],
 )
-def test_outputs_are_right(workload: SparseAttention, config: FusedConfig, target: Target) -> None:
-    assert config in TEMPLATE.space(workload, target)
-    assert_right_emulated(TEMPLATE, workload, config, target)
+def test_outputs_are_right(
+    workload: SparseAttention, config: FusedConfig, targets: tuple[Target, ...]
+) -> None:
+    for target in targets:
+        assert config in TEMPLATE.space(workload, target)
+        assert_right_emulated(TEMPLATE, workload, config, target)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("depth", "bits", "arch"), [(128, 16, "sm_90a"), (64, 8, "sm_86")])
+def test_untuned_choices_spill_nothing(depth: int, bits: int, arch: str) -> None:
+    """Of long sequences, whose blocks have as many sums as registers hold."""
+    target, structure = parse_target(f"cuda:{arch}"), Structure(419328, 819, 991)
+    workload = SparseAttention(2, 8, 4096, 8192, depth, structure, softmax_bits=bits)
+    config = TEMPLATE.default(workload, target)
+    kernel = KernelStore(None).kernel(TEMPLATE, workload, config, target)
+    assert kernel.spill_bytes == 0 and kernel.registers * 32 * config.warps <= 65536
