@@ -31,6 +31,8 @@ class TwoFourConfig:
     blocks: of 64 weight rows of a consumer.
     stages: of the ring of x and weights.
     group: tiles of rows of y that blocks go through before they take the next weights.
+    direct: whether consumers read weights to registers themselves, in front of the products, so
+        that shared memory holds x alone.
     """
 
     columns: int
@@ -38,6 +40,7 @@ class TwoFourConfig:
     blocks: int
     stages: int
     group: int
+    direct: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,10 @@ class TwoFourTiling:
         work = self.view.workload
         sums = "float32" if self.view.floating else "int32"
         shape = (_M, self.config.columns, STEP_BYTES // self.size)
-        return Wgmma(shape, work.weight_dtype, work.in_dtype, sums, sparse=True)
+        return Wgmma(
+            shape, work.weight_dtype, work.in_dtype, sums, sparse=True,
+            a_from_registers=self.config.direct,
+        )  # fmt: skip
 
     @property
     def row_blocks(self) -> int:
@@ -109,7 +115,12 @@ class TwoFourTiling:
     @property
     def stage_bytes(self) -> int:
         """Of the ring; x lies at multiples of the swizzle's period."""
-        return -(-(self.x_stage_bytes + self.weight_stage_bytes) // 1024) * 1024
+        return -(-(self.x_stage_bytes + self.staged_weight_bytes) // 1024) * 1024
+
+    @property
+    def staged_weight_bytes(self) -> int:
+        """Of weights that a stage of the ring holds."""
+        return 0 if self.config.direct else self.weight_stage_bytes
 
     @property
     def staged_row_bytes(self) -> int:
@@ -130,6 +141,11 @@ class TwoFourTiling:
     def sums(self) -> int:
         """Accumulators of a thread."""
         return self.config.blocks * self.config.columns // 2
+
+    @property
+    def weight_registers(self) -> int:
+        """Of a thread, for two stages: four of each instruction and one of metadata."""
+        return 2 * 5 * self.steps * self.config.blocks if self.config.direct else 0
 
     @property
     def threads(self) -> int:

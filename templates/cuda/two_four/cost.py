@@ -22,10 +22,11 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     waves = -(-tiling.items // target.units)
     products = tiling.steps * tiling.row_blocks
     loaded = tiling.x_stage_bytes + tiling.weight_stage_bytes
-    read = products * (64 * config.columns + 64 * 32)
+    staged = tiling.x_stage_bytes + tiling.staged_weight_bytes
+    read = products * (64 * config.columns + (0 if config.direct else 64 * 32))
     stage = max(
         products * config.columns * _PRODUCT_CLOCKS,
-        (loaded + read) / _SMEM_BYTES_A_CLOCK,
+        (staged + read) / _SMEM_BYTES_A_CLOCK,
         loaded / _L2_BYTES_A_CLOCK,
         _STAGE_LATENCY / config.stages,
     )

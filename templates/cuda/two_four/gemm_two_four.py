@@ -62,6 +62,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         "blocks": _BLOCKS,
         "stages": _STAGES,
         "group": _GROUPS,
+        "direct": (False, True),
     }
 
     def tiling_of(config: TwoFourConfig) -> TwoFourTiling:
@@ -75,7 +76,8 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         """A thread holds its sums and what addresses take, at launch those of an instruction."""
         tiling = tiling_of(config)
         one = config.columns // 2 + _OF_AN_INSTRUCTION <= tiling.budget.launch
-        return one and tiling.sums + _OTHER_REGISTERS <= tiling.budget.consumer
+        held = tiling.sums + tiling.weight_registers
+        return one and held + _OTHER_REGISTERS <= tiling.budget.consumer
 
     def tiles_are_filled(config: TwoFourConfig) -> bool:
         """No tile is twice as large as y either way, unless it is the least."""

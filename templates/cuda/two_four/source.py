@@ -1,8 +1,8 @@
 """CUDA source of the 2:4 sparse product: weights are wgmma's sparse A, rows of x its B.
 
 One thread loads boxes of x by TMA and stages of weights, which lie as they are read, by plain bulk
-copies. Consumers finish their sums in registers, turn 64 rows of y at a time in shared memory, and
-store them as vectors.
+copies, unless consumers read these to registers themselves (`weights_source.py`). Consumers finish
+their sums in registers, turn 64 rows of y at a time in shared memory, and store them as vectors.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ SOURCE = r"""
 constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADATA_BYTES = 512;
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
+constexpr int RING_BYTES = X_STAGE + (DIRECT ? 0 : W_STAGE);
 constexpr int OUT_BYTES = BITS<OUT> / 8, PASS = 64, ROW = 64 * OUT_BYTES + 16;
 constexpr int ALL = BLOCKS * COLUMNS / 2;
 
@@ -22,71 +23,34 @@ __device__ __forceinline__ Tile tile_of(int item) {
   return {first + inside % rows, inside / rows};
 }
 
+// A tile's stages of weights, or the first tile's where there is none.
+__device__ __forceinline__ const unsigned char* stages_of(const unsigned char* weight, int item) {
+  return weight + (item < ITEMS ? (long long)tile_of(item).weights * K_STAGES * W_STAGE : 0);
+}
 __device__ __forceinline__ void load_tiles(
     const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
   Place place;
   for (int item = block; item < ITEMS; item += GRID) {
     const Tile tile = tile_of(item);
-    const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
+    const unsigned char* from = stages_of(weight, item);
     for (int s = 0; s < K_STAGES; ++s) {
       const unsigned to = ring.stages + place.stage * STAGE_BYTES;
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
-      barrier_expect(full, X_STAGE + W_STAGE);
+      barrier_expect(full, RING_BYTES);
       asm volatile(
           "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
           " [%0], [%1, {%2, %3}], [%4];"
           : : "r"(to), "l"(x_map), "r"(s * (128 / SIZE)), "r"(tile.rows * COLUMNS), "r"(full)
           : "memory");
-      bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
+      if constexpr (!DIRECT)
+        bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
       place.next();
     }
   }
 }
 
-__device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int consumer,
-    int thread) {
-  for (int s = 0; s < K_STAGES; ++s) {
-    const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
-    const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    unsigned metadata[STEPS][BLOCKS];
-    #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      #pragma unroll
-      for (int b = 0; b < BLOCKS; ++b) {
-        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
-        metadata[step][b] =
-            *reinterpret_cast<const unsigned*>(words + block * METADATA_BYTES + thread * 4);
-      }
-    }
-    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
-    // x in swizzled rows of 128 bytes; weights in columns of 16 bytes, 64 rows apart.
-    const unsigned long long x = 1ull << 62 | 64ull << 32 | (stage & 0x3ffff) >> 4;
-    #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      #pragma unroll
-      for (int b = 0; b < BLOCKS; ++b) {
-        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
-        const unsigned at = stage + X_STAGE + block * A_BYTES;
-        const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
-        product(sums + b * (COLUMNS / 2), a, x + step * 4, metadata[step][b], s + step > 0);
-      }
-    }
-    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
-    if (s > 0 && thread % 32 == 0)
-      barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
-    place.next();
-  }
-  asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
-  #pragma unroll
-  for (int i = 0; i < ALL; ++i) hold(sums[i]);
-  if (thread % 32 == 0)
-    barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
-}
-
+MULTIPLY_TILE
 // Up to 64 columns of an instruction, rows of y, to shared memory.
 template <Form FORM> __device__ __forceinline__ void lay_out(
     const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
@@ -152,14 +116,17 @@ template <Form FORM> __device__ __forceinline__ void finish_tile(
   }
 }
 __device__ __forceinline__ void multiply_tiles(
-    const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
-    OUT* y, int block, int consumer, int thread) {
+    const Ring& ring, const unsigned char* weight, const unsigned char* smem,
+    unsigned char* staged, const Constants& from, OUT* y, int block, int consumer, int thread) {
   Place place;
   SUM sums[ALL];
   const Channels own = shared_terms(from);
+  Weights first;
+  first.read(stages_of(weight, block), consumer, thread);
   for (int item = block; item < ITEMS; item += GRID) {
     const Tile tile = tile_of(item);
-    multiply_tile(sums, ring, smem, place, consumer, thread);
+    multiply_tile(sums, first, stages_of(weight, item), stages_of(weight, item + GRID), ring, smem,
+                  place, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
           sums, staged, from, own, y, tile, consumer, thread);
@@ -193,7 +160,7 @@ __device__ __forceinline__ void multiply_two_four(
     if (thread == 128 * CONSUMERS) load_tiles(ring, x_map, weight, block);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
-    multiply_tiles(ring, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, y, block,
+    multiply_tiles(ring, weight, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, y, block,
                    consumer, thread % 128);
   }
 }
