@@ -33,6 +33,7 @@ class TwoFourConfig:
     group: tiles of rows of y that blocks go through before they take the next weights.
     direct: whether consumers read weights to registers themselves, in front of the products, so
         that shared memory holds x alone.
+    cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     """
 
     columns: int
@@ -41,6 +42,7 @@ class TwoFourConfig:
     stages: int
     group: int
     direct: bool = False
+    cluster: int = 1
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class TwoFourTiling:
 
     @property
     def items(self) -> int:
-        return self.weight_tiles * self.row_tiles
+        """Pieces of work of a cluster."""
+        return self.weight_tiles // self.config.cluster * self.row_tiles
 
     @property
     def k_stages(self) -> int:
@@ -156,6 +159,6 @@ class TwoFourTiling:
         """Registers of the loading threads and of those that multiply."""
         return register_budget(self.config.consumers, 1)
 
-    def grid(self, target: Target) -> int:
-        """Blocks, each of which goes through tiles."""
-        return min(self.items, target.units)
+    def clusters(self, target: Target) -> int:
+        """Clusters of blocks, each of which goes through pieces of work."""
+        return min(self.items, target.units // self.config.cluster)

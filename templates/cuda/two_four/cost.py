@@ -19,15 +19,15 @@ _CLOCK = 1.7e9
 def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     """Roughly the seconds: waves of tiles, each as long as what is slowest in it."""
     config, view = tiling.config, tiling.view
-    waves = -(-tiling.items // target.units)
+    waves = -(-tiling.items // (target.units // config.cluster))
     products = tiling.steps * tiling.row_blocks
-    loaded = tiling.x_stage_bytes + tiling.weight_stage_bytes
+    fetched = tiling.x_stage_bytes / config.cluster + tiling.weight_stage_bytes
     staged = tiling.x_stage_bytes + tiling.staged_weight_bytes
     read = products * (64 * config.columns + (0 if config.direct else 64 * 32))
     stage = max(
         products * config.columns * _PRODUCT_CLOCKS,
         (staged + read) / _SMEM_BYTES_A_CLOCK,
-        loaded / _L2_BYTES_A_CLOCK,
+        fetched / _L2_BYTES_A_CLOCK,
         _STAGE_LATENCY / config.stages,
     )
     outputs = tiling.tile_rows * config.columns * _VALUE_CLOCKS * max(1, view.out_bytes / 2)
@@ -38,7 +38,7 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
 def features(tiling: TwoFourTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
     return {
-        "waves": tiling.items / target.units,
+        "waves": tiling.items * tiling.config.cluster / target.units,
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.threads),

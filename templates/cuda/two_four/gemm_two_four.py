@@ -63,6 +63,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         "stages": _STAGES,
         "group": _GROUPS,
         "direct": (False, True),
+        "cluster": (1, 2),
     }
 
     def tiling_of(config: TwoFourConfig) -> TwoFourTiling:
@@ -85,7 +86,11 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         rows = config.columns == _COLUMNS[0] or config.columns < 2 * work.m
         return rows and (tiling.row_blocks == 1 or tiling.tile_rows < 2 * work.n)
 
-    constraints = (tiles_are_filled, shared_memory_suffices, registers_suffice)
+    def clusters_have_tiles(config: TwoFourConfig) -> bool:
+        """Each block of a cluster has a tile of weights."""
+        return tiling_of(config).weight_tiles % config.cluster == 0
+
+    constraints = (clusters_have_tiles, tiles_are_filled, shared_memory_suffices, registers_suffice)
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 

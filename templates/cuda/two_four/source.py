@@ -15,34 +15,51 @@ constexpr int RING_BYTES = X_STAGE + (DIRECT ? 0 : W_STAGE);
 constexpr int OUT_BYTES = BITS<OUT> / 8, PASS = 64, ROW = 64 * OUT_BYTES + 16;
 constexpr int ALL = BLOCKS * COLUMNS / 2;
 
-// Tiles of rows of y come in groups, which blocks take with one tile of weights after the other.
+// Tiles of rows of y come in groups, which clusters take with neighbouring tiles of weights, one for
+// each of their blocks, after others.
 struct Tile { int rows, weights; };
-__device__ __forceinline__ Tile tile_of(int item) {
-  const int first = item / (GROUP * WEIGHT_TILES) * GROUP, inside = item % (GROUP * WEIGHT_TILES);
+__device__ __forceinline__ Tile tile_of(int item, int rank) {
+  constexpr int ALL_OF_GROUP = GROUP * (WEIGHT_TILES / CLUSTER);
+  const int first = item / ALL_OF_GROUP * GROUP, inside = item % ALL_OF_GROUP;
   const int rows = min(GROUP, ROW_TILES - first);
-  return {first + inside % rows, inside / rows};
+  return {first + inside % rows, inside / rows * CLUSTER + rank};
 }
 
 // A tile's stages of weights, or the first tile's where there is none.
-__device__ __forceinline__ const unsigned char* stages_of(const unsigned char* weight, int item) {
-  return weight + (item < ITEMS ? (long long)tile_of(item).weights * K_STAGES * W_STAGE : 0);
+__device__ __forceinline__ const unsigned char* stages_of(
+    const unsigned char* weight, int item, int rank) {
+  const int tile = item < ITEMS ? tile_of(item, rank).weights : 0;
+  return weight + (long long)tile * K_STAGES * W_STAGE;
+}
+// A block's part of the rows of x, which reaches all blocks of its cluster.
+__device__ __forceinline__ void load_rows(
+    unsigned to, unsigned long long x_map, int column, int row, unsigned full) {
+  if constexpr (CLUSTER == 1) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];"
+        : : "r"(to), "l"(x_map), "r"(column), "r"(row), "r"(full) : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+        : : "r"(to), "l"(x_map), "r"(column), "r"(row), "r"(full),
+            "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+  }
 }
 __device__ __forceinline__ void load_tiles(
     const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
   Place place;
-  for (int item = block; item < ITEMS; item += GRID) {
-    const Tile tile = tile_of(item);
-    const unsigned char* from = stages_of(weight, item);
+  const int rank = block % CLUSTER;
+  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
+    const int row = tile_of(item, rank).rows * COLUMNS + rank * (COLUMNS / CLUSTER);
+    const unsigned char* from = stages_of(weight, item, rank);
     for (int s = 0; s < K_STAGES; ++s) {
       const unsigned to = ring.stages + place.stage * STAGE_BYTES;
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
       barrier_expect(full, RING_BYTES);
-      asm volatile(
-          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-          " [%0], [%1, {%2, %3}], [%4];"
-          : : "r"(to), "l"(x_map), "r"(s * (128 / SIZE)), "r"(tile.rows * COLUMNS), "r"(full)
-          : "memory");
+      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, s * (128 / SIZE), row, full);
       if constexpr (!DIRECT)
         bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
       place.next();
@@ -122,11 +139,12 @@ __device__ __forceinline__ void multiply_tiles(
   SUM sums[ALL];
   const Channels own = shared_terms(from);
   Weights first;
-  first.read(stages_of(weight, block), consumer, thread);
-  for (int item = block; item < ITEMS; item += GRID) {
-    const Tile tile = tile_of(item);
-    multiply_tile(sums, first, stages_of(weight, item), stages_of(weight, item + GRID), ring, smem,
-                  place, consumer, thread);
+  const int rank = block % CLUSTER;
+  first.read(stages_of(weight, block / CLUSTER, rank), consumer, thread);
+  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
+    const Tile tile = tile_of(item, rank);
+    multiply_tile(sums, first, stages_of(weight, item, rank),
+                  stages_of(weight, item + CLUSTERS, rank), ring, smem, place, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
           sums, staged, from, own, y, tile, consumer, thread);
@@ -149,11 +167,11 @@ __device__ __forceinline__ void multiply_two_four(
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(ring.full + 8 * s, 1);
-      barrier_init(ring.empty + 8 * s, CONSUMERS * 4);
+      barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
-  __syncthreads();
+  meet();
   const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (consumer == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
@@ -162,6 +180,10 @@ __device__ __forceinline__ void multiply_two_four(
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
     multiply_tiles(ring, weight, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, y, block,
                    consumer, thread % 128);
+  }
+  if constexpr (CLUSTER > 1) {
+    __syncwarp();
+    meet();  // others arrive at barriers of this block
   }
 }
 """

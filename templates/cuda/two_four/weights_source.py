@@ -129,10 +129,25 @@ __device__ __forceinline__ void multiply_tile(
 """Of stages that hold x alone: two sets of registers take turns."""
 
 RELEASE = r"""
-// The stage in front of a place has been read.
+// The stage in front of a place has been read, by all blocks that it came to.
 __device__ __forceinline__ void release_before(const Ring& ring, const Place& place, int thread) {
-  if (thread % 32 == 0)
-    barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+  const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
+  if constexpr (CLUSTER == 1) {
+    if (thread % 32 == 0) barrier_arrive(empty);
+  } else if (thread % 32 < CLUSTER) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 : : "r"(empty), "r"(thread % 32) : "memory");
+  }
+}
+// All threads of the blocks that share x meet.
+__device__ __forceinline__ void meet() {
+  if constexpr (CLUSTER == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
+  }
 }
 """
 """What both have."""
