@@ -15,8 +15,8 @@ constexpr int RING_BYTES = X_STAGE + (DIRECT ? 0 : W_STAGE);
 constexpr int OUT_BYTES = BITS<OUT> / 8, PASS = 64, ROW = 64 * OUT_BYTES + 16;
 constexpr int ALL = BLOCKS * COLUMNS / 2;
 
-// Tiles of rows of y come in groups, which clusters take with neighbouring tiles of weights, one for
-// each of their blocks, after others.
+// Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
+// weights after the other, a tile for each of their blocks.
 struct Tile { int rows, weights; };
 __device__ __forceinline__ Tile tile_of(int item, int rank) {
   constexpr int ALL_OF_GROUP = GROUP * (WEIGHT_TILES / CLUSTER);
