@@ -16,8 +16,6 @@ STEP_BYTES = 64
 """Of a row of x that one instruction takes."""
 A_BYTES, METADATA_BYTES = 64 * 32, 128 * 4
 """Kept weights and metadata of 64 rows of weights and a step."""
-PASS = 64
-"""Rows of y that pass through shared memory at once."""
 _M = 64
 _WARPGROUP = 128
 
@@ -31,9 +29,8 @@ class TwoFourConfig:
     blocks: of 64 weight rows of a consumer.
     stages: of the ring of x and weights.
     group: tiles of rows of y that blocks go through before they take the next weights.
-    direct: whether consumers read weights to registers themselves, in front of the products, so
-        that shared memory holds x alone.
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
+    passing: rows of y that pass through shared memory at once.
     """
 
     columns: int
@@ -41,8 +38,8 @@ class TwoFourConfig:
     blocks: int
     stages: int
     group: int
-    direct: bool = False
     cluster: int = 1
+    passing: int = 64
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,7 @@ class TwoFourTiling:
         work = self.view.workload
         sums = "float32" if self.view.floating else "int32"
         shape = (_M, self.config.columns, STEP_BYTES // self.size)
-        return Wgmma(
-            shape, work.weight_dtype, work.in_dtype, sums, sparse=True,
-            a_from_registers=self.config.direct,
-        )  # fmt: skip
+        return Wgmma(shape, work.weight_dtype, work.in_dtype, sums, sparse=True)
 
     @property
     def row_blocks(self) -> int:
@@ -118,12 +112,7 @@ class TwoFourTiling:
     @property
     def stage_bytes(self) -> int:
         """Of the ring; x lies at multiples of the swizzle's period."""
-        return -(-(self.x_stage_bytes + self.staged_weight_bytes) // 1024) * 1024
-
-    @property
-    def staged_weight_bytes(self) -> int:
-        """Of weights that a stage of the ring holds."""
-        return 0 if self.config.direct else self.weight_stage_bytes
+        return -(-(self.x_stage_bytes + self.weight_stage_bytes) // 1024) * 1024
 
     @property
     def staged_row_bytes(self) -> int:
@@ -132,7 +121,7 @@ class TwoFourTiling:
 
     @property
     def smem_bytes(self) -> int:
-        staged = self.config.consumers * PASS * self.staged_row_bytes
+        staged = self.config.consumers * self.config.passing * self.staged_row_bytes
         return self.config.stages * (self.stage_bytes + 16) + staged
 
     @property
@@ -144,11 +133,6 @@ class TwoFourTiling:
     def sums(self) -> int:
         """Accumulators of a thread."""
         return self.config.blocks * self.config.columns // 2
-
-    @property
-    def weight_registers(self) -> int:
-        """Of a thread, for two stages: four of each instruction and one of metadata."""
-        return 2 * 5 * self.steps * self.config.blocks if self.config.direct else 0
 
     @property
     def threads(self) -> int:

@@ -22,8 +22,8 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     waves = -(-tiling.items // (target.units // config.cluster))
     products = tiling.steps * tiling.row_blocks
     fetched = tiling.x_stage_bytes / config.cluster + tiling.weight_stage_bytes
-    staged = tiling.x_stage_bytes + tiling.staged_weight_bytes
-    read = products * (64 * config.columns + (0 if config.direct else 64 * 32))
+    staged = tiling.x_stage_bytes + tiling.weight_stage_bytes
+    read = products * (64 * config.columns + 64 * 32)
     stage = max(
         products * config.columns * _PRODUCT_CLOCKS,
         (staged + read) / _SMEM_BYTES_A_CLOCK,

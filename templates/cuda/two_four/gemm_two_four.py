@@ -62,8 +62,8 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         "blocks": _BLOCKS,
         "stages": _STAGES,
         "group": _GROUPS,
-        "direct": (False, True),
         "cluster": (1, 2),
+        "passing": _COLUMNS,
     }
 
     def tiling_of(config: TwoFourConfig) -> TwoFourTiling:
@@ -77,8 +77,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         """A thread holds its sums and what addresses take, at launch those of an instruction."""
         tiling = tiling_of(config)
         one = config.columns // 2 + _OF_AN_INSTRUCTION <= tiling.budget.launch
-        held = tiling.sums + tiling.weight_registers
-        return one and held + _OTHER_REGISTERS <= tiling.budget.consumer
+        return one and tiling.sums + _OTHER_REGISTERS <= tiling.budget.consumer
 
     def tiles_are_filled(config: TwoFourConfig) -> bool:
         """No tile is twice as large as y either way, unless it is the least."""
@@ -90,7 +89,14 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         """Each block of a cluster has a tile of weights."""
         return tiling_of(config).weight_tiles % config.cluster == 0
 
-    constraints = (clusters_have_tiles, tiles_are_filled, shared_memory_suffices, registers_suffice)
+    def passes_are_whole(config: TwoFourConfig) -> bool:
+        """Rows of y pass in equal parts."""
+        return config.columns % config.passing == 0
+
+    constraints = (
+        clusters_have_tiles, passes_are_whole, tiles_are_filled, shared_memory_suffices,
+        registers_suffice,
+    )  # fmt: skip
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 

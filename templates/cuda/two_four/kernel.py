@@ -14,7 +14,6 @@ from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, til
 from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
 from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE
-from autoq.templates.cuda.two_four.weights_source import DIRECT, IN_RING, RELEASE
 from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -43,9 +42,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
-    products = RELEASE + (DIRECT if config.direct else IN_RING)
-    source = SOURCE.replace("SHIFTS;", shifts + ";").replace("MULTIPLY_TILE\n", products)
-    source = _BITS_OF + assembly + RING + source
+    source = _BITS_OF + assembly + RING + SOURCE.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
     work = view.workload
@@ -57,10 +54,9 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "M": work.m, "N": work.n, "SIZE": tiling.size, "COLUMNS": config.columns,
             "CONSUMERS": config.consumers, "BLOCKS": config.blocks, "STAGES": config.stages,
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
-            "DIRECT": int(config.direct),
             "K_STAGES": tiling.k_stages, "WEIGHT_TILES": tiling.weight_tiles,
             "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items, "CLUSTER": config.cluster,
-            "CLUSTERS": tiling.clusters(target),
+            "CLUSTERS": tiling.clusters(target), "PASS": config.passing,
             "VECTOR_BYTES": tiling.vector_bytes, "CHANNELS": tiling.terms,
             "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,

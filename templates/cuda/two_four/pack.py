@@ -37,32 +37,15 @@ def pack_weight(tiling: TwoFourTiling, constants: Constants) -> np.ndarray:
     cut = np.ascontiguousarray(whole.reshape(blocks, 64, -1, atom.k).transpose(0, 2, 1, 3))
     kept, places = compress(cut.reshape(-1, atom.k))
     values = kept.reshape(*cut.shape[:3], atom.k // 2).view(np.uint8).reshape(*cut.shape[:3], 2, 16)
-    # As registers: rows g and g + 8, then 16 bytes on; else unswizzled: a column of 16 bytes of all
-    # 64 rows, then the other.
-    if tiling.config.direct:
-        words = values.reshape(*cut.shape[:2], 4, 2, 8, 2, 4, 4)
-        values = words.transpose(0, 1, 2, 4, 6, 5, 3, 7)
-    else:
-        values = values.transpose(0, 1, 3, 2, 4)
+    # Unswizzled: a column of 16 bytes of all 64 rows, then the other.
+    values = values.transpose(0, 1, 3, 2, 4)
     values = np.ascontiguousarray(values).reshape(*cut.shape[:2], A_BYTES)
     fragment = atom.metadata_fragment()
     words = np.stack(
         [metadata_words(one, fragment)[:, 0] for one in places.reshape(-1, 64, *places.shape[1:])]
     )
     metadata = words.astype(np.uint32).view(np.uint8).reshape(*cut.shape[:2], METADATA_BYTES)
-    by = _by_consumers if tiling.config.direct else _by_stages
-    return by(tiling, values, metadata)
-
-
-def _by_consumers(tiling: TwoFourTiling, values: np.ndarray, metadata: np.ndarray) -> np.ndarray:
-    """The same for each consumer by itself, its metadata by threads."""
-    config = tiling.config
-    shape = (tiling.weight_tiles, config.consumers, config.blocks, tiling.k_stages, tiling.steps)
-    own = values.reshape(*shape, A_BYTES).transpose(0, 3, 1, 4, 2, 5)
-    words = metadata.reshape(*shape, -1, 4).transpose(0, 3, 1, 5, 4, 2, 6)
-    each = (tiling.weight_tiles, tiling.k_stages, config.consumers, -1)
-    both = np.concatenate([own.reshape(each), words.reshape(each)], axis=-1)
-    return np.ascontiguousarray(both).reshape(tiling.weight_tiles, tiling.k_stages, -1)
+    return _by_stages(tiling, values, metadata)
 
 
 def _by_stages(tiling: TwoFourTiling, values: np.ndarray, metadata: np.ndarray) -> np.ndarray:
