@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,7 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
 
 def trained(task: Task, samples: int, epochs: int, seed: int) -> tuple[dict[str, Any], float]:
     """The weights of a dense network, and its accuracy."""
+    torch.set_num_threads(1)
     torch.manual_seed(seed)
     module = task.network()
     train(module, task, task.data(samples, 1), epochs, task.rate, None)
@@ -157,18 +159,23 @@ def main() -> None:
     found: dict[str, dict[str, Any]] = {}
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         for name in options.networks.split(","):
-            found[name] = accuracies(name, options, pool)
-            if options.output:
-                options.output.write_text(json.dumps(found, indent=1) + "\n")
+            found[name] = {}
+            for what, accuracies in measured(name, options, pool):
+                found[name][what] = accuracies
+                if options.output:
+                    options.output.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def accuracies(name: str, options: argparse.Namespace, pool: ProcessPoolExecutor) -> dict[str, Any]:
+def measured(
+    name: str, options: argparse.Namespace, pool: ProcessPoolExecutor
+) -> Iterator[tuple[str, Any]]:
     """The mean accuracies of a network over seeds, dense and by pattern and sparsity."""
     task, seeds = TASKS[name], range(options.seeds)
     epochs = options.epochs or task.epochs
     dense = list(pool.map(trained, repeat(task), repeat(options.samples), repeat(epochs), seeds))
-    found: dict[str, Any] = {"dense": sum(each for _, each in dense) / len(dense)}
-    print(f"{name}: {found['dense']:.3f} of {UNSEEN} unseen samples are classified rightly")
+    whole = sum(each for _, each in dense) / len(dense)
+    print(f"{name}: {whole:.3f} of {UNSEEN} unseen samples are classified rightly", flush=True)
+    yield "dense", whole
     asked = [
         (pattern, sparsity)
         for pattern in options.patterns.split(",")
@@ -179,16 +186,16 @@ def accuracies(name: str, options: argparse.Namespace, pool: ProcessPoolExecutor
         for each in asked
         for s in seeds
     ]
-    results = list(pool.map(pruned_accuracies, runs))
-    for number, (pattern, sparsity) in enumerate(asked):
-        own = results[number * len(seeds) : (number + 1) * len(seeds)]
+    results = pool.map(pruned_accuracies, runs)
+    for pattern, sparsity in asked:
+        own = list(islice(results, len(seeds)))
         if isinstance(own[0], str):
-            print(f"{name} {pattern:7} {sparsity:5}: {own[0]}")
+            print(f"{name} {pattern:7} {sparsity:5}: {own[0]}", flush=True)
             continue
         before, after = (sum(one) / len(own) for one in zip(*own, strict=True))
-        found[f"{pattern} {sparsity}"] = {"pruned": before, "fine-tuned": after}
-        print(f"{name} {pattern:7} {sparsity:5}: {before:.3f} pruned, {after:.3f} in stages")
-    return found
+        text = f"{before:.3f} pruned, {after:.3f} in stages"
+        print(f"{name} {pattern:7} {sparsity:5}: {text}", flush=True)
+        yield f"{pattern} {sparsity}", {"pruned": before, "fine-tuned": after}
 
 
 if __name__ == "__main__":
