@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from autoq.templates.cuda.two_four.config import TwoFourTiling
 from autoq.templates.target import Target
 
-_SMEM_BYTES_A_CLOCK, _L2_BYTES_A_CLOCK = 128.0, 48.0
+_SMEM_BYTES_A_CLOCK, _L2_BYTES_A_CLOCK = 128.0, 45.0
 _PRODUCT_CLOCKS = 0.54
 """Of an instruction, for each of its columns."""
-_VALUE_CLOCKS = 0.12
-"""Of a multiprocessor for each output."""
-_STAGE_LATENCY, _START_CLOCKS = 700.0, 5000.0
-_CLOCK = 1.7e9
+_SHARED = 1.1
+"""Of the time of what blocks load, where it comes to all blocks of a cluster."""
+_VALUE_CLOCKS, _PASS_CLOCKS, _MEETING_CLOCKS = 0.055, 100.0, 1500.0
+"""Of a multiprocessor for each output, for rows that pass together, and for a tile of a cluster."""
+_STAGE_LATENCY, _START_CLOCKS = 1500.0, 5000.0
+_CLOCK = 1.755e9
 
 
 def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
@@ -22,15 +24,15 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     waves = -(-tiling.items // (target.units // config.cluster))
     products = tiling.steps * tiling.row_blocks
     fetched = tiling.x_stage_bytes / config.cluster + tiling.weight_stage_bytes
-    staged = tiling.x_stage_bytes + tiling.weight_stage_bytes
-    read = products * (64 * config.columns + 64 * 32)
     stage = max(
         products * config.columns * _PRODUCT_CLOCKS,
-        (staged + read) / _SMEM_BYTES_A_CLOCK,
-        fetched / _L2_BYTES_A_CLOCK,
-        _STAGE_LATENCY / config.stages,
+        products * (64 * config.columns + 64 * 32) / _SMEM_BYTES_A_CLOCK,
+        fetched / _L2_BYTES_A_CLOCK * (_SHARED if config.cluster > 1 else 1),
+        _STAGE_LATENCY / (config.stages - 1),
     )
     outputs = tiling.tile_rows * config.columns * _VALUE_CLOCKS * max(1, view.out_bytes / 2)
+    outputs += config.blocks * config.columns / config.passing * _PASS_CLOCKS
+    outputs += _MEETING_CLOCKS if config.cluster > 1 else 0
     order = 1 + 0.002 * abs(config.group - 16) / 16
     return (_START_CLOCKS + waves * (tiling.k_stages * stage + outputs) * order) / _CLOCK
 
