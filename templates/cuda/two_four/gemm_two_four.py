@@ -101,9 +101,9 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TwoFourConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, with the most stages."""
     legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    return min(legal, key=lambda config: (estimate(workload, config, target), -config.stages))
 
 
 def estimate(workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target) -> float:
