@@ -62,32 +62,3 @@ class AttentionPlan:
         """Whether what the softmax reads are integers of a byte."""
         work = self.workload
         return work.quantised_masked if work.mask_axes else work.quantised_scores
-
-    @property
-    def row_pitches(self) -> dict[str, int]:
-        """`row_pitches` of the workload."""
-        return row_pitches(self.workload)
-
-    @property
-    def mask_pitches(self) -> tuple[int, int, int]:
-        """`mask_pitches` of the workload."""
-        return mask_pitches(self.workload)
-
-
-def row_pitches(work: Attention) -> dict[str, int]:
-    """How far rows of q, k, v and y lie apart in memory, by name, in values."""
-    return {
-        name: work.depth * (work.heads if getattr(work, f"{name}_order") == "blhd" else 1)
-        for name in "qkvy"
-    }
-
-
-def mask_pitches(work: Attention) -> tuple[int, int, int]:
-    """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
-    _, heads, rows, keys = work.mask_shape
-    axes = work.mask_axes
-    return (
-        heads * rows * keys if "b" in axes else 0,
-        rows * keys if "h" in axes else 0,
-        keys if "m" in axes else 0,
-    )

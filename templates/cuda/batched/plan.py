@@ -77,7 +77,7 @@ class BatchedWgmmaPlan:
         self.smem_bytes = self.barriers_at + 2 * config.stages * BARRIER_BYTES
 
     def _run_bytes(self) -> int:
-        """Of the rows of a row group of warpgroups, one behind the other from any byte on."""
+        """Bytes of a row group's rows of y, one behind the other from any byte on."""
         whole = self.config.rows * self.workload.n * self.out_size
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
 

@@ -50,4 +50,5 @@ _PRODUCT = ResidualProduct(
 TEMPLATE = Template(
     "residual_gemm_mma_sync", 2, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,
     _PRODUCT.build, _PRODUCT.pack, _PRODUCT.packed, estimate=_PRODUCT.estimate, preference=20,
+    module=__name__,
 )  # fmt: skip

@@ -118,11 +118,11 @@ class RowPlan:
     together: int
 
     def elements(self, arrays: RowArrays) -> int:
-        """Of a row, that a lane has places for."""
+        """Elements of a row that a lane has places for."""
         return blocks_for(arrays.row, self.lanes * self.vector) * self.vector
 
     def blocks(self, arrays: RowArrays) -> int:
-        """Of the kernel."""
+        """Blocks of the kernel."""
         return blocks_for(arrays.rows, self.threads // self.lanes * self.together)
 
     def has_room(self, arrays: RowArrays, target: Target) -> bool:

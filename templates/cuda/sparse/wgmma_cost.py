@@ -65,7 +65,7 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
 
 
 def _copy_clocks(tiling: LongTiling) -> float:
-    """Of a stage, by what is slowest of its ways to shared memory."""
+    """Clocks of a stage's copies, by what is slowest of its ways to shared memory."""
     config = tiling.config
     gathered = config.rows * tiling.row_bytes
     fetched = gathered + tiling.value_bytes / config.cluster
@@ -78,7 +78,7 @@ def _copy_clocks(tiling: LongTiling) -> float:
 
 
 def _product_clocks(tiling: LongTiling) -> float:
-    """Of a stage, of its instructions or of what they move in shared memory."""
+    """Clocks of a stage's products, by instructions or by what they move in shared memory."""
     config, workload = tiling.config, tiling.workload
     products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
     products *= tiling.left_digits

@@ -61,4 +61,5 @@ _PRODUCT = ResidualProduct(
 TEMPLATE = Template(
     "residual_gemm_wgmma", 3, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,
     _PRODUCT.pack, _PRODUCT.packed, preference=90,
+    module=__name__,
 )  # fmt: skip

@@ -163,7 +163,7 @@ class Weighing:
 
     @property
     def dtype(self) -> str:
-        """Of the sums."""
+        """The dtype of the sums."""
         return "float32" if self.rough else "float64"
 
     @property

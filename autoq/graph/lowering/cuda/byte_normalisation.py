@@ -159,7 +159,7 @@ class _Search:
         return value
 
     def with_operand(self, place: int, op: str, fits: Callable[[int], bool]) -> tuple[int, int]:
-        """Of a sum or a product: what is computed, and the operand that it is joined with."""
+        """What a sum or a product computes, and the operand that it is joined with."""
         arguments = self.arguments(place, op)
         for value, operand in (arguments, arguments[::-1]) if len(arguments) == 2 else ():
             if value >= self.count > operand and fits(operand):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.attention.plan import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
@@ -37,13 +36,3 @@ class Tf32AttentionPlan:
         self.blocks = workload.pairs * self.row_blocks
         stage = config.tile_keys * (self.key_row + self.value_row)
         self.smem_bytes = config.stages * stage * FLOAT_BYTES
-
-    @property
-    def row_pitches(self) -> dict[str, int]:
-        """`row_pitches` of the workload."""
-        return row_pitches(self.workload)
-
-    @property
-    def mask_pitches(self) -> tuple[int, int, int]:
-        """`mask_pitches` of the workload."""
-        return mask_pitches(self.workload)

@@ -67,7 +67,7 @@ class BatchedRowsPlan:
 
     @property
     def store_bytes(self) -> int:
-        """Of an aligned store: a thread has `4 * groups` neighbouring columns of a row."""
+        """Bytes of an aligned store: a thread has `4 * groups` neighbouring columns of a row."""
         return math.gcd(UNIT_BYTES, 4 * self.groups)
 
     @property

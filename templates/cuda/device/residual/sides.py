@@ -53,7 +53,7 @@ class Sides:
 
     @property
     def lists(self) -> tuple[TensorSpec, ...]:
-        """Of a and of b: entries in fours, and of each row or column the first four and how many.
+        """Lists of a and b: entries in fours, and each row's or column's first four and how many.
 
         A list is filled up to whole fours with entries of zero. Of bands it is steps instead.
         """
@@ -76,5 +76,5 @@ class Sides:
 
     @property
     def kept(self) -> TensorSpec:
-        """Of a and of b how many values are kept, and 2^32 times the room that lists take."""
+        """How many values of a and of b are kept, and 2^32 times the room that lists take."""
         return TensorSpec("kept", (2,), "uint64")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
-from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.launch.occupancy import blocks_together, wave_features
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
@@ -52,10 +51,7 @@ def registers(plan: BatchedSyncPlan, target: Target) -> int:
 
 def resident(plan: BatchedSyncPlan) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    target, config = plan.target, plan.config
-    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
-    by_threads = target.unit_threads // config.threads
-    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
+    return blocks_together(plan, registers(plan, plan.target), plan.target)
 
 
 def block_clocks(plan: BatchedSyncPlan) -> float:
@@ -80,7 +76,7 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
 
 
 def _step_instructions(plan: BatchedSyncPlan) -> float:
-    """Of a warp for a stage: products, fragments, sums of bytes, copies and the loop."""
+    """What a warp executes for a stage: products, fragments, sums of bytes, copies and the loop."""
     config = plan.config
     rows, columns = config.WARP_ROW_TILES, config.WARP_COL_TILES
     pixels = rows * (_VERBATIM_FRAGMENT if config.verbatim else 1)
@@ -92,7 +88,7 @@ def _step_instructions(plan: BatchedSyncPlan) -> float:
 
 
 def _store_clocks(plan: BatchedSyncPlan) -> float:
-    """Of a block's stores, by the sectors of 32 bytes that they write in whole or in part."""
+    """Clocks of a block's stores, by sectors of 32 bytes that they write in whole or in part."""
     config, work = plan.config, plan.workload
     rows, columns = min(config.block_m, work.m), min(config.block_n, work.n)
     row = columns * plan.out_size

@@ -116,7 +116,7 @@ class RangeRows:
 
 
 def _accumulator(quad: int, row: int, e: int) -> int:
-    """Of channel 4 * quad + e of a fragment row."""
+    """The accumulator of channel 4 * quad + e of a fragment row."""
     return (2 * quad + e // 2) * 4 + row * 2 + e % 2
 
 
