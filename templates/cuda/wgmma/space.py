@@ -36,7 +36,7 @@ _LEAN_SPARES = 16
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
 _INSTRUCTION_REGISTERS = 26
 
-_WIDTHS = (16, 32, 48, 64, 80, 96, 128, 144, 160, 192, 256)
+_WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
 # 11 and 12 of 132 multiprocessors make a wave a rectangle of nearly square tiles.
 _GROUPS = (2, 3, 4, 6, 8, 11, 12, 16)
