@@ -11,7 +11,7 @@ ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")
 
 
 LEAST_FACTOR = {"gelu": -16.0, "gelu_tanh": -16.0, "silu": -128.0}
-"""Of functions that are v times a share: below these the share is 0 in float32. A factor of no less
+"""Functions that are v times a share, and from where on it is 0 in float32. A factor of no less
 has the same product there, and 0 of minus infinity, the limit, where v times 0 is NaN."""
 
 

@@ -28,13 +28,13 @@ class AttentionPlan:
     def __init__(self, workload: Attention, config: AttentionConfig, target: Target) -> None:
         self.workload, self.config, self.target = workload, config, target
         self.size = element(workload.q_dtype).bytes
-        """Of a value of q, k or v."""
+        """Bytes of a value of q, k or v."""
         self.row_bytes = workload.depth * self.size
         self.depth_steps = ceil_div(self.row_bytes, STEP_BYTES)
         """Instructions along the depth for a tile of scores."""
         self.pitch = self.depth_steps * STEP_BYTES + UNIT_BYTES
         self.piece = math.gcd(self.row_bytes, UNIT_BYTES)
-        """Of a copy to shared memory, and of a store."""
+        """Bytes of a copy to shared memory, and of a store."""
         self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)
         self.blocks = workload.pairs * self.row_blocks

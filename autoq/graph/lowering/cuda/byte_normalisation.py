@@ -29,7 +29,8 @@ __device__ __forceinline__ float reciprocal_root(float variance) {
 }
 """
 _LARGEST_STEP = 2.0**40
-"""Of a scale and of its reciprocal: their squares are far from both ends of float32's range."""
+"""The largest scale and reciprocal of one: their squares are far from both ends of float32's
+range."""
 
 
 def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> RowFormula | None:

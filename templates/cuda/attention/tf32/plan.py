@@ -27,9 +27,9 @@ class Tf32AttentionPlan:
     def __init__(self, workload: Attention, config: Tf32AttentionConfig, target: Target) -> None:
         self.workload, self.config, self.target = workload, config, target
         self.depth = ceil_div(workload.depth, UNIT) * UNIT
-        """Of rows in shared memory, filled up with zeros."""
+        """Values of rows in shared memory, filled up with zeros."""
         self.piece = math.gcd(workload.depth, _UNIT_FLOATS)
-        """Of a copy to shared memory, and of a store."""
+        """Values of a copy to shared memory, and of a store."""
         self.key_row, self.value_row = self.depth + _KEY_GAP, self.depth + _VALUE_GAP
         self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)

@@ -23,7 +23,7 @@ __device__ __forceinline__ Way way_of(
 values; side 0 is a, 1 is b. For a namespace with the constants of `Sides.sizes`."""
 
 INDEX_BITS = 24
-"""Of an entry of a list: the index along k, above the value's byte."""
+"""Bits of an entry of a list that are the index along k, above the value's byte."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 WHOLE = TensorSpec("whole_sides", (2,), "int32")
-"""Which sides take part by products."""
+"""An array that says which sides take part by products."""
 THRESHOLD, CROSSOVER = (TensorSpec(name, (1,), "float32") for name in ("threshold", "crossover"))
 
 

@@ -55,10 +55,11 @@ class BatchedSyncPlan:
         self.stage_bytes = self.weight_start + config.block_n * config.block_k
         self.out_size = element(workload.epilogue.out_dtype).bytes
         self.staged_pitch = config.block_n * self.out_size + UNIT_BYTES
-        """Of a row of y in shared memory, a unit longer so that neighbours meet other banks."""
+        """Bytes of a row of y in shared memory, a unit longer so that neighbours meet other
+        banks."""
         staged = config.block_m * self.staged_pitch if config.staged else 0
         self.rows_at = min(config.stages, self.steps) * self.stage_bytes
-        """Where rows of x lie that lie there as in memory."""
+        """Where those rows of x lie that lie there as in memory."""
         self.lookups_at = max(self.rows_at + self._rows_room, staged)
         self.smem_bytes = self.lookups_at + table_bytes(workload.epilogue)
         self.overlaps = can_overlap(target)
