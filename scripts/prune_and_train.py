@@ -1,9 +1,10 @@
-"""Trains a small network on generated images, prunes it in every pattern, and trains it again.
+"""Trains small networks on generated data, prunes them in every pattern, and trains them again.
 
-Needs torch (pip install torch), no GPU and no download. The accuracies are of a task that is made
-here: they compare patterns, and say nothing of other networks.
+Needs torch (pip install torch), no GPU and no download. The accuracies are of tasks that are made
+here (`pruned_training/tasks.py`): they compare patterns, and say nothing of other networks.
 
     python scripts/prune_and_train.py --sparsities 0.5,0.75,0.9 --output accuracies.json
+    python scripts/pruned_training/plot.py accuracies.json accuracies.png
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import islice, repeat
+from multiprocessing import get_context
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from autoq.errors import AutoqError, InputError
 from autoq.pruning.pattern import Pattern
@@ -27,7 +32,8 @@ try:
 except ImportError:
     sys.exit("prune_and_train: needs torch: pip install torch")
 
-CLASSES, EXTENT, CHANNELS = 10, 8, 32
+from pruned_training.tasks import TASKS, Batch, Task
+
 PATTERNS = {
     "ew": Pattern.make("ew"),
     "vw-4": Pattern.make("vw", 4),
@@ -38,30 +44,23 @@ PATTERNS = {
     "tvw-4": Pattern.make("tvw", 16),
     "tvw-16": Pattern.make("tvw", 16, "8:16"),
 }
-Batch = tuple[torch.Tensor, torch.Tensor]
+UNSEEN = 4000
 
 
-def images(count: int, seed: int) -> Batch:
-    """Images of CLASSES prototypes, shifted, scaled and noisy: float32 [count, 1, 8, 8]."""
-    prototypes = np.random.default_rng(0).standard_normal((CLASSES, EXTENT, EXTENT))
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, CLASSES, count)
-    shifts = rng.integers(-2, 3, (count, 2))
-    made = np.stack(
-        [np.roll(prototypes[k], shift, (0, 1)) for k, shift in zip(labels, shifts, strict=True)]
-    )
-    made = made * rng.uniform(0.5, 1.0, (count, 1, 1)) + 0.7 * rng.standard_normal(made.shape)
-    return torch.from_numpy(made[:, None].astype(np.float32)), torch.from_numpy(labels)
+@dataclass(frozen=True)
+class Run:
+    """A network pruned in a pattern to a sparsity, from the weights that training left.
 
+    samples: of the data; epochs: of fine-tuning in each stage.
+    """
 
-def network() -> nn.Module:
-    """Three convolutions and two linear layers."""
-    return nn.Sequential(
-        nn.Conv2d(1, CHANNELS, 3, padding=1), nn.ReLU(),
-        nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(4 * CHANNELS, 64), nn.ReLU(), nn.Linear(64, CLASSES),
-    )  # fmt: skip
+    task: str
+    dense: dict[str, torch.Tensor]
+    pattern: str
+    sparsity: float
+    samples: int
+    epochs: int
+    seed: int
 
 
 def batches(data: Batch, size: int = 100) -> list[Batch]:
@@ -74,11 +73,13 @@ def loss(module: nn.Module, batch: Batch) -> torch.Tensor:
     return cross_entropy(module(batch[0]), batch[1])
 
 
-def train(module: nn.Module, data: Batch, epochs: int, rate: float, stage: Stage | None) -> None:
+def train(
+    module: nn.Module, task: Task, data: Batch, epochs: int, rate: float, stage: Stage | None
+) -> None:
     """Adam over the data; the masks of a stage are kept."""
     optimizer = torch.optim.Adam(module.parameters(), lr=rate)
     if stage is not None:
-        KeptMasks(prunable(module, SKIPPED), stage.masks, optimizer)
+        KeptMasks(prunable(module, task.skipped), stage.masks, optimizer)
     for _ in range(epochs):
         for part in torch.randperm(len(data[1])).split(50):
             optimizer.zero_grad()
@@ -87,22 +88,22 @@ def train(module: nn.Module, data: Batch, epochs: int, rate: float, stage: Stage
 
 
 def accuracy(module: nn.Module, data: Batch) -> float:
-    """The share of images that are classified rightly."""
+    """The share of samples that are classified rightly."""
     with torch.no_grad():
         return float((module(data[0]).argmax(1) == data[1]).double().mean())
 
 
-SKIPPED = ("0.weight", "11.weight")
-"""The first layer and the last stay dense, as is usual."""
+def pruned_accuracies(run: Run) -> tuple[float, float] | str:
+    """Accuracies of a network pruned at once, and of one that is trained in stages.
 
-
-def pruned_accuracies(
-    dense: dict[str, torch.Tensor], pattern: Pattern, sparsity: float, epochs: int, data: Batch,
-    unseen: Batch,
-) -> tuple[float, float]:  # fmt: skip
-    """Accuracies of a network pruned at once, and of one that is trained in stages."""
-    module = network()
-    weights = prunable(module, SKIPPED)
+    A line instead where the pattern cannot have the sparsity.
+    """
+    torch.set_num_threads(1)
+    torch.manual_seed(run.seed)
+    task, pattern = TASKS[run.task], PATTERNS[run.pattern]
+    data, unseen = task.data(run.samples, 1), task.data(UNSEEN, 2)
+    module = task.network()
+    weights = prunable(module, task.skipped)
 
     def score(values):
         write(weights, values)
@@ -110,52 +111,91 @@ def pruned_accuracies(
 
     def fine_tune(stage):
         write(weights, stage.weights)
-        train(module, data, epochs, 5e-4, stage)
+        train(module, task, data, run.epochs, task.rate / 2, stage)
         return matrices(weights)
 
-    module.load_state_dict(dense)
-    write(weights, prune_in_stages(matrices(weights), pattern, sparsity, 1.0, None, score).weights)
-    at_once = accuracy(module, unseen)
-    module.load_state_dict(dense)
-    last = prune_in_stages(matrices(weights), pattern, sparsity, 0.25, fine_tune, score)
+    try:
+        module.load_state_dict(run.dense)
+        once = prune_in_stages(matrices(weights), pattern, run.sparsity, 1.0, None, score)
+        write(weights, once.weights)
+        at_once = accuracy(module, unseen)
+        module.load_state_dict(run.dense)
+        last = prune_in_stages(matrices(weights), pattern, run.sparsity, 0.25, fine_tune, score)
+    except AutoqError as error:
+        return str(error)
     write(weights, last.weights)
     kept = sum(int(mask.sum()) for mask in last.masks.values())
     total = sum(mask.size for mask in last.masks.values())
-    if abs(1 - kept / total - sparsity) > 0.005:
-        raise InputError(f"{pattern} kept {kept} of {total} weights at a sparsity of {sparsity}")
+    if abs(1 - kept / total - run.sparsity) > 0.005:
+        raise InputError(f"{pattern} kept {kept} of {total} weights at {run.sparsity}")
     return at_once, accuracy(module, unseen)
 
 
+def trained(task: Task, samples: int, epochs: int, seed: int) -> tuple[dict[str, Any], float]:
+    """The weights of a dense network, and its accuracy."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    module = task.network()
+    train(module, task, task.data(samples, 1), epochs, task.rate, None)
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    return state, accuracy(module, task.data(UNSEEN, 2))
+
+
 def main() -> None:
-    """Train, prune, train; print a line for each pattern and sparsity."""
+    """Train, prune, train; print a line for each network, pattern and sparsity."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--networks", default=",".join(TASKS))
     parser.add_argument("--sparsities", default="0.5,0.75,0.9")
     parser.add_argument("--patterns", default=",".join(PATTERNS))
-    parser.add_argument("--images", type=int, default=3000)
-    parser.add_argument("--epochs", type=int, default=15, help="of the dense network")
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--epochs", type=int, help="of the dense network; each has its own")
     parser.add_argument("--fine-tuning", type=int, default=3, help="epochs of each stage")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="networks whose accuracies are averaged"
+    )
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, help="JSON file of the accuracies")
     options = parser.parse_args()
-    torch.manual_seed(0)
-    data, unseen = images(options.images, 1), images(2000, 2)
-    module = network()
-    train(module, data, options.epochs, 1e-3, None)
-    dense = {name: value.clone() for name, value in module.state_dict().items()}
-    found = {"dense": accuracy(module, unseen)}
-    print(f"dense: {found['dense']:.3f} of {len(unseen[1])} unseen images are classified rightly")
-    for name in options.patterns.split(","):
-        for sparsity in map(float, options.sparsities.split(",")):
-            try:
-                before, after = pruned_accuracies(
-                    dense, PATTERNS[name], sparsity, options.fine_tuning, data, unseen
-                )
-            except AutoqError as error:
-                print(f"{name:7} {sparsity:5}: {error}")
-                continue
-            found[f"{name} {sparsity}"] = {"pruned": before, "fine-tuned": after}
-            print(f"{name:7} {sparsity:5}: {before:.3f} pruned, {after:.3f} in stages", flush=True)
-    if options.output:
-        options.output.write_text(json.dumps(found, indent=1) + "\n")
+    found: dict[str, dict[str, Any]] = {}
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        for name in options.networks.split(","):
+            found[name] = {}
+            for what, accuracies in measured(name, options, pool):
+                found[name][what] = accuracies
+                if options.output:
+                    options.output.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def measured(
+    name: str, options: argparse.Namespace, pool: ProcessPoolExecutor
+) -> Iterator[tuple[str, Any]]:
+    """The mean accuracies of a network over seeds, dense and by pattern and sparsity."""
+    task, seeds = TASKS[name], range(options.seeds)
+    epochs = options.epochs or task.epochs
+    dense = list(pool.map(trained, repeat(task), repeat(options.samples), repeat(epochs), seeds))
+    whole = sum(each for _, each in dense) / len(dense)
+    print(f"{name}: {whole:.3f} of {UNSEEN} unseen samples are classified rightly", flush=True)
+    yield "dense", whole
+    asked = [
+        (pattern, sparsity)
+        for pattern in options.patterns.split(",")
+        for sparsity in map(float, options.sparsities.split(","))
+    ]
+    runs = [
+        Run(name, dense[s][0], *each, options.samples, options.fine_tuning, s)
+        for each in asked
+        for s in seeds
+    ]
+    results = pool.map(pruned_accuracies, runs)
+    for pattern, sparsity in asked:
+        own = list(islice(results, len(seeds)))
+        if isinstance(own[0], str):
+            print(f"{name} {pattern:7} {sparsity:5}: {own[0]}", flush=True)
+            continue
+        before, after = (sum(one) / len(own) for one in zip(*own, strict=True))
+        text = f"{before:.3f} pruned, {after:.3f} in stages"
+        print(f"{name} {pattern:7} {sparsity:5}: {text}", flush=True)
+        yield f"{pattern} {sparsity}", {"pruned": before, "fine-tuned": after}
 
 
 if __name__ == "__main__":

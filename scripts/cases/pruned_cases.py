@@ -120,6 +120,7 @@ def cases() -> list[PrunedCase]:
     for dense in tensor_cores:
         found += _at(dense, TILES, (0.0, 0.12, 0.25, 0.5, 0.75, 0.9, 0.95))
         found += _at(dense, TWO_OF_FOUR, (0.5,))
+        found += _at(dense, Pattern.make("tvw", 128), (0.5, 0.75, 0.9))
         found += _at(dense, Pattern.make("bw", 64), (0.5, 0.75, 0.9))
         for delta in (0.01, 0.05, 0.1):
             pattern = Pattern.make("tew", 128, delta=delta)

@@ -16,8 +16,6 @@ STEP_BYTES = 64
 """Of a row of x that one instruction takes."""
 A_BYTES, METADATA_BYTES = 64 * 32, 128 * 4
 """Kept weights and metadata of 64 rows of weights and a step."""
-PASS = 64
-"""Rows of y that pass through shared memory at once."""
 _M = 64
 _WARPGROUP = 128
 
@@ -31,6 +29,8 @@ class TwoFourConfig:
     blocks: of 64 weight rows of a consumer.
     stages: of the ring of x and weights.
     group: tiles of rows of y that blocks go through before they take the next weights.
+    cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
+    passing: rows of y that pass through shared memory at once.
     """
 
     columns: int
@@ -38,6 +38,8 @@ class TwoFourConfig:
     blocks: int
     stages: int
     group: int
+    cluster: int = 1
+    passing: int = 64
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class TwoFourTiling:
 
     @property
     def items(self) -> int:
-        return self.weight_tiles * self.row_tiles
+        """Pieces of work of a cluster."""
+        return self.weight_tiles // self.config.cluster * self.row_tiles
 
     @property
     def k_stages(self) -> int:
@@ -118,7 +121,7 @@ class TwoFourTiling:
 
     @property
     def smem_bytes(self) -> int:
-        staged = self.config.consumers * PASS * self.staged_row_bytes
+        staged = self.config.consumers * self.config.passing * self.staged_row_bytes
         return self.config.stages * (self.stage_bytes + 16) + staged
 
     @property
@@ -140,6 +143,6 @@ class TwoFourTiling:
         """Registers of the loading threads and of those that multiply."""
         return register_budget(self.config.consumers, 1)
 
-    def grid(self, target: Target) -> int:
-        """Blocks, each of which goes through tiles."""
-        return min(self.items, target.units)
+    def clusters(self, target: Target) -> int:
+        """Clusters of blocks, each of which goes through pieces of work."""
+        return min(self.items, target.units // self.config.cluster)

@@ -62,6 +62,8 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         "blocks": _BLOCKS,
         "stages": _STAGES,
         "group": _GROUPS,
+        "cluster": (1, 2),
+        "passing": _COLUMNS,
     }
 
     def tiling_of(config: TwoFourConfig) -> TwoFourTiling:
@@ -83,14 +85,25 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         rows = config.columns == _COLUMNS[0] or config.columns < 2 * work.m
         return rows and (tiling.row_blocks == 1 or tiling.tile_rows < 2 * work.n)
 
-    constraints = (tiles_are_filled, shared_memory_suffices, registers_suffice)
+    def clusters_have_tiles(config: TwoFourConfig) -> bool:
+        """Each block of a cluster has a tile of weights."""
+        return tiling_of(config).weight_tiles % config.cluster == 0
+
+    def passes_are_whole(config: TwoFourConfig) -> bool:
+        """Rows of y pass in equal parts."""
+        return config.columns % config.passing == 0
+
+    constraints = (
+        clusters_have_tiles, passes_are_whole, tiles_are_filled, shared_memory_suffices,
+        registers_suffice,
+    )  # fmt: skip
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TwoFourConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, with the most stages."""
     legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+    return min(legal, key=lambda config: (estimate(workload, config, target), -config.stages))
 
 
 def estimate(workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target) -> float:

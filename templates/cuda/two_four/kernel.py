@@ -55,7 +55,8 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "CONSUMERS": config.consumers, "BLOCKS": config.blocks, "STAGES": config.stages,
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
             "K_STAGES": tiling.k_stages, "WEIGHT_TILES": tiling.weight_tiles,
-            "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items, "GRID": tiling.grid(target),
+            "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items, "CLUSTER": config.cluster,
+            "CLUSTERS": tiling.clusters(target), "PASS": config.passing,
             "VECTOR_BYTES": tiling.vector_bytes, "CHANNELS": tiling.terms,
             "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
@@ -86,10 +87,10 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     x, (y,) = work.inputs[0], work.outputs
     weight, bias, *others = packed_all(tiling)
     function = _namespace(tiling, target).function("multiply")
-    box = [row_values(x.dtype, ROW_BYTES), config.columns]
+    box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
     scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
-    grid, threads, smem_bytes = tiling.grid(target), tiling.threads, tiling.smem_bytes
+    clusters, threads, smem_bytes = tiling.clusters(target), tiling.threads, tiling.smem_bytes
 
     @T.jit
     def main(
@@ -111,7 +112,11 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         T.device_entry()
         # Without a bound ptxas does not know the registers at launch and ignores setmaxnreg.
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
-        block = T.cta_id([grid])
+        if config.cluster > 1:
+            rank = T.cta_id_in_cluster([config.cluster])
+            block = T.meta_var(T.cluster_id([clusters]) * config.cluster + rank)
+        else:
+            block = T.cta_id([clusters])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         T.evaluate(T.ptx.griddepcontrol.wait())

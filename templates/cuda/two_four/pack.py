@@ -38,7 +38,8 @@ def pack_weight(tiling: TwoFourTiling, constants: Constants) -> np.ndarray:
     kept, places = compress(cut.reshape(-1, atom.k))
     values = kept.reshape(*cut.shape[:3], atom.k // 2).view(np.uint8).reshape(*cut.shape[:3], 2, 16)
     # Unswizzled: a column of 16 bytes of all 64 rows, then the other.
-    values = np.ascontiguousarray(values.transpose(0, 1, 3, 2, 4)).reshape(*cut.shape[:2], A_BYTES)
+    values = values.transpose(0, 1, 3, 2, 4)
+    values = np.ascontiguousarray(values).reshape(*cut.shape[:2], A_BYTES)
     fragment = atom.metadata_fragment()
     words = np.stack(
         [metadata_words(one, fragment)[:, 0] for one in places.reshape(-1, 64, *places.shape[1:])]

@@ -1,8 +1,9 @@
 """CUDA source of the 2:4 sparse product: weights are wgmma's sparse A, rows of x its B.
 
 One thread loads boxes of x by TMA and stages of weights, which lie as they are read, by plain bulk
-copies. Consumers finish their sums in registers, turn 64 rows of y at a time in shared memory, and
-store them as vectors.
+copies. Blocks of a cluster have the same rows of x, of which each loads a part for all. Consumers
+finish their sums in registers, turn some rows of y at a time in shared memory, and store them as
+vectors.
 """
 
 from __future__ import annotations
@@ -11,36 +12,73 @@ SOURCE = r"""
 constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADATA_BYTES = 512;
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
-constexpr int OUT_BYTES = BITS<OUT> / 8, PASS = 64, ROW = 64 * OUT_BYTES + 16;
+constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + 16;
 constexpr int ALL = BLOCKS * COLUMNS / 2;
 
-// Tiles of rows of y come in groups, which blocks take with one tile of weights after the other.
+// Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
+// weights after the other, a tile for each of their blocks.
 struct Tile { int rows, weights; };
-__device__ __forceinline__ Tile tile_of(int item) {
-  const int first = item / (GROUP * WEIGHT_TILES) * GROUP, inside = item % (GROUP * WEIGHT_TILES);
+__device__ __forceinline__ Tile tile_of(int item, int rank) {
+  constexpr int ALL_OF_GROUP = GROUP * (WEIGHT_TILES / CLUSTER);
+  const int first = item / ALL_OF_GROUP * GROUP, inside = item % ALL_OF_GROUP;
   const int rows = min(GROUP, ROW_TILES - first);
-  return {first + inside % rows, inside / rows};
+  return {first + inside % rows, inside / rows * CLUSTER + rank};
 }
 
+// A block's part of the rows of x, which reaches all blocks of its cluster.
+__device__ __forceinline__ void load_rows(
+    unsigned to, unsigned long long x_map, int column, int row, unsigned full) {
+  if constexpr (CLUSTER == 1) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        " [%0], [%1, {%2, %3}], [%4];"
+        : : "r"(to), "l"(x_map), "r"(column), "r"(row), "r"(full) : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+        : : "r"(to), "l"(x_map), "r"(column), "r"(row), "r"(full),
+            "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+  }
+}
 __device__ __forceinline__ void load_tiles(
     const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
   Place place;
-  for (int item = block; item < ITEMS; item += GRID) {
-    const Tile tile = tile_of(item);
+  const int rank = block % CLUSTER;
+  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
+    const Tile tile = tile_of(item, rank);
+    const int row = tile.rows * COLUMNS + rank * (COLUMNS / CLUSTER);
     const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
     for (int s = 0; s < K_STAGES; ++s) {
       const unsigned to = ring.stages + place.stage * STAGE_BYTES;
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
       barrier_expect(full, X_STAGE + W_STAGE);
-      asm volatile(
-          "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-          " [%0], [%1, {%2, %3}], [%4];"
-          : : "r"(to), "l"(x_map), "r"(s * (128 / SIZE)), "r"(tile.rows * COLUMNS), "r"(full)
-          : "memory");
+      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, s * (128 / SIZE), row, full);
       bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
       place.next();
     }
+  }
+}
+
+// The stage in front of a place has been read, by all blocks that it came to.
+__device__ __forceinline__ void release_before(const Ring& ring, const Place& place, int thread) {
+  const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
+  if constexpr (CLUSTER == 1) {
+    if (thread % 32 == 0) barrier_arrive(empty);
+  } else if (thread % 32 < CLUSTER) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
+                 " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 : : "r"(empty), "r"(thread % 32) : "memory");
+  }
+}
+// All threads of the blocks that share x meet.
+__device__ __forceinline__ void meet() {
+  if constexpr (CLUSTER == 1) {
+    __syncthreads();
+  } else {
+    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
   }
 }
 
@@ -76,18 +114,16 @@ __device__ __forceinline__ void multiply_tile(
     }
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
-    if (s > 0 && thread % 32 == 0)
-      barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+    if (s > 0) release_before(ring, place, thread);
     place.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
-  if (thread % 32 == 0)
-    barrier_arrive(ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1));
+  release_before(ring, place, thread);
 }
 
-// Up to 64 columns of an instruction, rows of y, to shared memory.
+// Columns of an instruction, rows of y, to shared memory.
 template <Form FORM> __device__ __forceinline__ void lay_out(
     const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
   const int channel = thread / 32 * 16 + thread % 32 / 4 * 2;
@@ -129,25 +165,28 @@ __device__ __forceinline__ void store_rows(
     }
   }
 }
+// What finishes the columns of a block of weight rows, the same for all rows of y.
+struct Terms { Raw<ACC, 4> bias; Channels own; };
+__device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, int at) {
+  const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
+  if constexpr (!WIDE) {
+    const Raw<float, 2> scale = load<float, 2>(from.scale + at);
+    own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
+  }
+  return {{{two.word[0], two.word[1], two.word[0], two.word[1]}}, own};
+}
 template <Form FORM> __device__ __forceinline__ void finish_tile(
-    const SUM (&sums)[ALL], unsigned char* staged, const Constants& from, Channels own, OUT* y,
-    const Tile& tile, int consumer, int thread) {
+    const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS], OUT* y,
+    int first_row, int first_column, int consumer, int thread) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
-    const int first_column = (tile.weights * ROW_BLOCKS + consumer * BLOCKS + b) * 64;
-    const int at = first_column + thread / 32 * 16 + thread % 32 / 4 * 2;
-    const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
-    const Raw<ACC, 4> bias = {{two.word[0], two.word[1], two.word[0], two.word[1]}};
-    if constexpr (!WIDE) {
-      const Raw<float, 2> scale = load<float, 2>(from.scale + at);
-      own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
-    }
     #pragma unroll
     for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
+      const SUM* own = sums + b * (COLUMNS / 2) + pass * (PASS / 2);
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      lay_out<FORM>(sums + b * (COLUMNS / 2) + pass * (PASS / 2), staged, bias, own, thread);
+      lay_out<FORM>(own, staged, terms[b].bias, terms[b].own, thread);
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(staged, y, tile.rows * COLUMNS + pass * PASS, first_column, thread);
+      store_rows(staged, y, first_row + pass * PASS, first_column + b * 64, thread);
     }
   }
 }
@@ -157,18 +196,25 @@ __device__ __forceinline__ void multiply_tiles(
   Place place;
   SUM sums[ALL];
   const Channels own = shared_terms(from);
-  for (int item = block; item < ITEMS; item += GRID) {
-    const Tile tile = tile_of(item);
+  const int rank = block % CLUSTER;
+  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
+    const Tile tile = tile_of(item, rank);
+    const int row = tile.rows * COLUMNS;
+    const int column = (tile.weights * ROW_BLOCKS + consumer * BLOCKS) * 64;
+    Terms terms[BLOCKS];  // they come while products run
+    #pragma unroll
+    for (int b = 0; b < BLOCKS; ++b)
+      terms[b] = terms_of(from, own, column + b * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
     multiply_tile(sums, ring, smem, place, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, from, own, y, tile, consumer, thread);
+          sums, staged, terms, y, row, column, consumer, thread);
     else if (SATURATES && own.form == Form::SHIFT)
       finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, from, own, y, tile, consumer, thread);
+          sums, staged, terms, y, row, column, consumer, thread);
     else
       finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, from, own, y, tile, consumer, thread);
+          sums, staged, terms, y, row, column, consumer, thread);
   }
 }
 
@@ -182,11 +228,11 @@ __device__ __forceinline__ void multiply_two_four(
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(ring.full + 8 * s, 1);
-      barrier_init(ring.empty + 8 * s, CONSUMERS * 4);
+      barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
-  __syncthreads();
+  meet();
   const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (consumer == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
@@ -196,11 +242,15 @@ __device__ __forceinline__ void multiply_two_four(
     multiply_tiles(ring, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, y, block,
                    consumer, thread % 128);
   }
+  if constexpr (CLUSTER > 1) {
+    __syncwarp();
+    meet();  // others arrive at barriers of this block
+  }
 }
 """
 """multiply_two_four(smem, x_map, weight, Constants, y, block, thread)."""
 
 SHIFTS = """
-      const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
-      own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
+    const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
+    own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
 """What reads the float biases, where there are."""

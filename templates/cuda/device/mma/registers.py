@@ -21,6 +21,19 @@ def from_words(words: np.ndarray, dtype: str) -> np.ndarray:
     return np.ascontiguousarray(words)[..., None].view(element(dtype).dtype)
 
 
+def _two_of_four(used: int) -> tuple[int, int]:
+    """The places that are kept where the bits of `used` say what is not 0; -1 for three and four.
+
+    Used places come first, then the others; the two taken are in order.
+    """
+    order = sorted(range(CHUNK), key=lambda place: not used >> place & 1)
+    first, second = sorted(order[:2])
+    return (first, second) if used.bit_count() <= 2 else (-1, -1)
+
+
+_PLACES = np.array([_two_of_four(used) for used in range(1 << CHUNK)])
+
+
 def compress(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A 2:4 sparse matrix [m, k] as kept values [m, k / 2] and places int64 [m, k / 4, 2].
 
@@ -29,12 +42,11 @@ def compress(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     m, k = matrix.shape
     chunks = matrix.reshape(m, k // CHUNK, CHUNK)
-    used = chunks != 0
-    if int(used.sum(axis=-1).max(initial=0)) > 2:
-        row, chunk = np.argwhere(used.sum(axis=-1) > 2)[0]
+    used = np.packbits(chunks != 0, axis=-1, bitorder="little")[..., 0]
+    places = _PLACES[used]
+    if bool((places < 0).any()):
+        row, chunk = np.argwhere(places[..., 0] < 0)[0]
         raise ValueError(f"row {row} has more than two values in its chunk {chunk} of four")
-    # A stable sort puts used places first, in order; the two taken are then sorted by place.
-    places = np.sort(np.argsort(~used, axis=-1, kind="stable")[..., :2], axis=-1)
     return np.take_along_axis(chunks, places, axis=-1).reshape(m, k // 2), places
 
 

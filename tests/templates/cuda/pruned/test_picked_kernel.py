@@ -239,7 +239,7 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> 
         (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3, teams=2)),
         (
             replace(FLOATS, m=250),
-            PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112, teams=2),
+            PickedConfig(64, 1, 1, 3, 4, 3, picked=False, columns=112, cluster=2, teams=2),
         ),
         (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3, helped=True)),
         (replace(FLOATS, m=250), PickedConfig(64, 2, 1, 4, 2, 4, cluster=2, helped=True)),

@@ -1,0 +1,51 @@
+"""Draws accuracies over sparsities: `plot.py RESULT.json OUT.png`, of `prune_and_train.py`.
+
+A row for each network: pruned at once on the left, and trained in stages on the right.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+WAYS = {"pruned": "pruned at once", "fine-tuned": "pruned in stages, with training"}
+
+
+def series(found: Mapping[str, Any], way: str) -> dict[str, dict[float, float]]:
+    """Accuracies of each pattern by sparsity."""
+    lines: dict[str, dict[float, float]] = {}
+    for name, accuracies in found.items():
+        if name != "dense":
+            pattern, sparsity = name.split()
+            lines.setdefault(pattern, {})[float(sparsity)] = accuracies[way]
+    return lines
+
+
+def draw(result: Mapping[str, Any], path: Path) -> None:
+    """Write the plot."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        len(result), len(WAYS), figsize=(11, 4 * len(result)), squeeze=False, sharey="row",
+        layout="constrained",
+    )  # fmt: skip
+    for row, (network, found) in zip(axes, result.items(), strict=True):
+        for axis, (way, title) in zip(row, WAYS.items(), strict=True):
+            axis.axhline(found["dense"], color="black", linestyle="--", label="dense")
+            for pattern, points in series(found, way).items():
+                axis.plot(list(points), list(points.values()), "o-", label=pattern)
+            axis.set_title(f"{network}, {title}")
+            axis.set_xlabel("sparsity")
+            axis.set_ylabel("accuracy")
+        row[0].legend(fontsize=7)
+    figure.savefig(path, dpi=100)
+
+
+if __name__ == "__main__":
+    draw(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))

@@ -1,0 +1,115 @@
+"""What is learnt: a small CNN and a small Transformer, each on data that are generated here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+CLASSES, EXTENT, CHANNELS = 10, 8, 32
+WIDTH, HEADS, LAYERS = 64, 4, 2
+PAIRS = 8
+"""Pairs of a key and a value in a sequence, behind which two keys are asked for."""
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network and what it learns.
+
+    data: inputs and classes of so many samples of a seed. skipped: weights that stay dense, those
+    of the first layer and of the last, as is usual. rate: of Adam. epochs: of the dense network.
+    """
+
+    network: Callable[[], nn.Module]
+    data: Callable[[int, int], Batch]
+    skipped: tuple[str, ...]
+    epochs: int
+    rate: float = 1e-3
+
+
+def images(count: int, seed: int) -> Batch:
+    """Images of CLASSES prototypes, shifted, scaled and noisy: float32 [count, 1, 8, 8]."""
+    prototypes = np.random.default_rng(0).standard_normal((CLASSES, EXTENT, EXTENT))
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, CLASSES, count)
+    shifts = rng.integers(-2, 3, (count, 2))
+    made = np.stack(
+        [np.roll(prototypes[k], shift, (0, 1)) for k, shift in zip(labels, shifts, strict=True)]
+    )
+    made = made * rng.uniform(0.5, 1.0, (count, 1, 1)) + 0.7 * rng.standard_normal(made.shape)
+    return torch.from_numpy(made[:, None].astype(np.float32)), torch.from_numpy(labels)
+
+
+def convolutions() -> nn.Module:
+    """Three convolutions and two linear layers."""
+    return nn.Sequential(
+        nn.Conv2d(1, CHANNELS, 3, padding=1), nn.ReLU(),
+        nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(4 * CHANNELS, 64), nn.ReLU(), nn.Linear(64, CLASSES),
+    )  # fmt: skip
+
+
+def sequences(count: int, seed: int) -> Batch:
+    """Pairs of distinct keys with values, then two of the keys: int64 [count, PAIRS + 2].
+
+    A pair is the token key * CLASSES + value, a key alone the token CLASSES ** 2 + key. The class
+    is the larger one of the values of both keys.
+    """
+    rng = np.random.default_rng(seed)
+    keys = rng.permuted(np.tile(np.arange(CLASSES), (count, 1)), axis=1)[:, :PAIRS]
+    values = rng.integers(0, CLASSES, (count, PAIRS))
+    asked = rng.permuted(np.tile(np.arange(PAIRS), (count, 1)), axis=1)[:, :2]
+    last = CLASSES**2 + np.take_along_axis(keys, asked, axis=1)
+    tokens = np.concatenate([keys * CLASSES + values, last], axis=1)
+    larger = np.take_along_axis(values, asked, axis=1).max(axis=1)
+    return torch.from_numpy(tokens), torch.from_numpy(larger)
+
+
+class _Layer(nn.Module):
+    """Attention and two linear layers, each behind a normalisation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.output = (
+            nn.Linear(WIDTH, WIDTH) for _ in range(4)
+        )  # fmt: skip
+        self.expand, self.contract = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, tokens, WIDTH] to as much."""
+        y = self.before(x)
+        heads = (
+            part(y).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        x = x + self.output(scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
+        return x + self.contract(torch.relu(self.expand(self.between(x))))
+
+
+class _Transformer(nn.Module):
+    """Layers over embedded tokens, and a linear layer of the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(CLASSES**2 + CLASSES, WIDTH)
+        self.layers = nn.Sequential(*(_Layer() for _ in range(LAYERS)))
+        self.classes = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """int64 [n, tokens] to [n, CLASSES]."""
+        return self.classes(self.layers(self.embedding(tokens))[:, -1])
+
+
+TASKS = {
+    "cnn": Task(convolutions, images, ("0.weight", "11.weight"), 15),
+    "transformer": Task(_Transformer, sequences, ("classes.weight",), 30),
+}
+"""By name."""
