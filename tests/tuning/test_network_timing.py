@@ -1,0 +1,111 @@
+"""Candidates of a network are timed as it launches them, and their records say so."""
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from test_scheduler import BIG, ReplayConfig, seconds
+
+from autoq.devices import Host
+from autoq.errors import InputError
+from autoq.graph.ir import Graph
+from autoq.measure.job import Measurement
+from autoq.records import Device, read_records
+from autoq.templates.target import Target
+from autoq.tuner import _overlapped, tune
+from autoq.tuning.options import TuneOptions, comparison_timing, timing
+
+HOPPER, AMPERE = Target("cuda", "sm_90a"), Target("cuda", "sm_80")
+DEVICE = Device("NVIDIA H200", "sm_90a")
+GRAPH = object.__new__(Graph)
+
+
+class Gpu:
+    """A device on which the fastest kernel by itself lets nothing overlap with it.
+
+    timing: of trials, as a runner has one; asked: those of comparisons.
+    """
+
+    pipelined = True
+    device = DEVICE
+
+    def __init__(self, timing):
+        self._timing = timing
+        self.asked = []
+
+    def submit(self, job):
+        future = Future()
+        future.set_result(self._measured(job, self._timing))
+        return future
+
+    def compare(self, jobs, timing):
+        self.asked.append(timing)
+        future = Future()
+        future.set_result([self._measured(job, timing) for job in jobs])
+        return future
+
+    def _measured(self, job, timing):
+        alone = seconds(BIG, vars(job.config))
+        gained = 0.0 if job.config == ReplayConfig(7, 7, 4) else 0.3 * alone
+        return Measurement(alone - gained if timing.overlapped else alone, repeats=9)
+
+    def cancel(self):
+        pass
+
+    def close(self):
+        pass
+
+
+def tuned(output, overlapped):
+    gpu = Gpu(timing(TuneOptions(1, overlapped=overlapped), "cuda"))
+    summary = tune(
+        [BIG], trials=192, output=output, target=Host(HOPPER, DEVICE.name), measurer=gpu,
+        overlapped=overlapped, registry="test_scheduler:TEMPLATES", tuner="random", until_gain=0,
+    )  # fmt: skip
+    assert gpu.asked and all(asked.overlapped == overlapped for asked in gpu.asked)
+    return summary
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_the_fastest_by_itself_need_not_win_in_a_network(tmp_path, overlapped):
+    (row,) = tuned(tmp_path / "log.jsonl", overlapped).rows
+    assert (row.config == {"a": 7, "b": 7, "c": 4}) == (not overlapped)
+    records = read_records(tmp_path / "log.jsonl").records
+    assert len(records) > 192 and {record.overlapped for record in records} == {overlapped}
+
+
+def test_a_run_passes_over_times_of_the_other_kind(tmp_path):
+    tuned(tmp_path / "log.jsonl", overlapped=False)
+    before = len(read_records(tmp_path / "log.jsonl").records)
+    summary = tuned(tmp_path / "log.jsonl", overlapped=True)
+    assert summary.measured == 192
+    assert summary.skipped == {"timed from start to end, not where launches overlap": before}
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "asked", "found"),
+    [
+        ("model.onnx", HOPPER, None, True),
+        (Path("model.onnx"), HOPPER, None, True),
+        (GRAPH, HOPPER, None, True),
+        ([BIG], HOPPER, None, False),
+        ([BIG], HOPPER, True, True),
+        (GRAPH, HOPPER, False, False),
+        (GRAPH, AMPERE, None, False),
+        (GRAPH, Target("cpu", "generic"), None, False),
+    ],
+)
+def test_kernels_of_a_model_are_timed_as_it_launches_them(model, target, asked, found):
+    assert _overlapped(model, TuneOptions(1, overlapped=asked), target) is found
+
+
+def test_what_a_device_cannot_do_is_refused():
+    with pytest.raises(InputError, match="do not overlap on sm_80"):
+        _overlapped(GRAPH, TuneOptions(1, overlapped=True), AMPERE)
+
+
+def test_a_comparison_is_longer_than_a_trial():
+    options = TuneOptions(1, number=7)
+    for kind in ("cuda", "cpu"):
+        trial, comparison = timing(options, kind), comparison_timing(options, kind)
+        assert trial.repeat < comparison.repeat and trial.number == comparison.number == 7
