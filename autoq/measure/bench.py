@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -34,8 +34,12 @@ class LoadedCandidate(Protocol):
         """Which workspace is not left at zero as it should, in one line; None for none."""
         ...
 
-    def stopwatch(self, timing: Timing) -> Stopwatch:
-        """What times it, with as many launches in each timing as `timing` asks for."""
+    def stopwatch(self, timing: Timing, beside: Sequence[Any] = ()) -> Stopwatch:
+        """What times it, with as many launches in each timing as `timing` asks for.
+
+        beside: other candidates on the device, each launch of which one of its own follows; the
+        seconds are then what its launches add.
+        """
         ...
 
 
@@ -101,10 +105,10 @@ class CpuCandidate:
     def left_dirty(self) -> str | None:
         return first_dirty(self._workspaces)
 
-    def stopwatch(self, timing: Timing) -> Stopwatch:
-        """As the protocol says; `cold` and `overlapped` have no meaning on the CPU: refused."""
-        if timing.cold or timing.overlapped:
-            raise ValueError("cold and overlapped timings are for CUDA targets")
+    def stopwatch(self, timing: Timing, beside: Sequence[Any] = ()) -> Stopwatch:
+        """As the protocol says; what has no meaning on the CPU is refused."""
+        if timing.cold or timing.overlapped or beside:
+            raise ValueError("cold and overlapped timings are for CUDA targets, and so is `beside`")
         once = self._timed(1)
         number = timing.number or min(_MOST_LAUNCHES, max(1, int(timing.min_seconds / once)))
         return Stopwatch(number, lambda: self._timed(number))

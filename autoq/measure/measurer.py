@@ -35,10 +35,14 @@ class Measurer(Protocol):
 
     def submit(self, job: Job) -> Future[Measurement]: ...
 
-    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
+    def compare(
+        self, jobs: Sequence[Job], timing: Timing, beside: Sequence[Job] = ()
+    ) -> Future[list[Measurement] | None]:
         """Time candidates of one workload in turn: a measurement for each.
 
-        None when one of them cannot be built or brought the worker down.
+        beside: kernels of other workloads among whose launches they are timed; their times are
+        then what a launch adds. None when one of all these cannot be built or brought the worker
+        down.
         """
         ...
 
@@ -72,10 +76,13 @@ class DeviceMeasurer:
         """Queue a candidate; one whose process dies is tried again, as `Retries` says."""
         return self._retries.submit(job)
 
-    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
+    def compare(
+        self, jobs: Sequence[Job], timing: Timing, beside: Sequence[Job] = ()
+    ) -> Future[list[Measurement] | None]:
         """As the protocol says; kernels that were measured lately are not built again."""
         future: Future[list[Measurement] | None] = Future()
-        waiting = [self._kernel(job) for job in jobs]
+        together = [*jobs, *beside]
+        waiting = [self._kernel(job) for job in together]
         missing = len(waiting)
 
         def built(done: Future[Built]) -> None:
@@ -84,7 +91,7 @@ class DeviceMeasurer:
                 missing -= 1
                 if missing:
                     return
-            self._compare(jobs, waiting, timing, future)
+            self._compare(together, len(jobs), waiting, timing, future)
 
         for kernel in waiting:
             kernel.add_done_callback(built)
@@ -132,6 +139,7 @@ class DeviceMeasurer:
     def _compare(
         self,
         jobs: Sequence[Job],
+        candidates: int,
         built: Sequence[Future[Built]],
         timing: Timing,
         future: Future[list[Measurement] | None],
@@ -151,7 +159,9 @@ class DeviceMeasurer:
         if len(pairs) < len(jobs):
             future.set_result(None)
             return
-        self._runner.compare(pairs, timing).add_done_callback(lambda done: _transfer(done, future))
+        self._runner.compare(pairs[:candidates], timing, pairs[candidates:]).add_done_callback(
+            lambda done: _transfer(done, future)
+        )
 
     def _built(self, job: Job, done: Future[Built], future: Future[Measurement]) -> None:
         failed = done.cancelled() or done.exception() is not None

@@ -56,7 +56,9 @@ class ReplayMeasurer:
         future.set_result(self._known.get(self._key(job), missing))
         return future
 
-    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
+    def compare(
+        self, jobs: Sequence[Job], timing: Timing, beside: Sequence[Job] = ()
+    ) -> Future[list[Measurement] | None]:
         """The recorded measurements once more."""
         future: Future[list[Measurement] | None] = Future()
         future.set_result([self.submit(job).result() for job in jobs])

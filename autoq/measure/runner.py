@@ -70,13 +70,17 @@ class Runner:
         return self._pool.submit(lambda child: self._measure(child, job, kernel, chosen))
 
     def compare(
-        self, candidates: Sequence[tuple[Job, Kernel]], timing: Timing
+        self,
+        candidates: Sequence[tuple[Job, Kernel]],
+        timing: Timing,
+        beside: Sequence[tuple[Job, Kernel]] = (),
     ) -> Future[list[Measurement] | None]:
-        """Queue kernels of one workload, which are timed in turn.
+        """Queue kernels of one workload, which are timed in turn among the launches of others.
 
         The future's result is None when they did not live to the end of it.
         """
-        return self._pool.submit(lambda child: self._compare(child, tuple(candidates), timing))
+        request = Compare(tuple(candidates), timing, tuple(beside))
+        return self._pool.submit(lambda child: self._compare(child, request))
 
     def cancel(self) -> None:
         """Drop what is queued; its futures are cancelled."""
@@ -109,14 +113,11 @@ class Runner:
             _prepare(child, job)  # raises when the device is gone for good, whoever's fault it is
         return found
 
-    def _compare(
-        self, child: Child, candidates: tuple[tuple[Job, Kernel], ...], timing: Timing
-    ) -> list[Measurement] | None:
-        _prepare(child, candidates[0][0])
+    def _compare(self, child: Child, request: Compare) -> list[Measurement] | None:
+        _prepare(child, request.candidates[0][0])
+        kernels = len(request.candidates) + len(request.beside)
         try:
-            outcomes: list[Outcome] = child.call(
-                Compare(candidates, timing), self._timeout * len(candidates), start=False
-            )
+            outcomes: list[Outcome] = child.call(request, self._timeout * kernels, start=False)
         except (ChildCrash, ChildError, ChildTimeout):
             return None
         if any(outcome.device_lost for outcome in outcomes):

@@ -32,6 +32,9 @@ from autoq.templates.workload import Arrays, Workload
 # outputs lie on the device as well.
 _CACHE_BYTES = 4 << 30
 
+# Kernels that others are timed beside, kept loaded beyond those of the last comparison.
+_MOST_NEIGHBOURS = 32
+
 
 @dataclass(frozen=True)
 class WorkerSettings:
@@ -74,11 +77,13 @@ class Run:
 class Compare:
     """Asks to check kernels of one prepared workload and to time them in turn.
 
-    The reply is an Outcome for each, in their order.
+    beside: kernels, of whatever workloads, among whose launches they are timed. The reply is an
+    Outcome for each candidate, in their order.
     """
 
     candidates: tuple[tuple[Job, Kernel], ...]
     timing: Timing
+    beside: tuple[tuple[Job, Kernel], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ class Worker:
         self._gpu = cuda_driver.Device(settings.ordinal) if settings.target.kind == "cuda" else None
         self._judges = ThreadPoolExecutor(settings.threads)
         self._cases: OrderedDict[Workload, _Case] = OrderedDict()
+        self._neighbours: OrderedDict[Job, LoadedCandidate | None] = OrderedDict()
 
     def handle(self, request: Describe | Prepare | Run | Compare) -> Any:
         """Answer one request."""
@@ -184,8 +190,11 @@ class Worker:
         case = self._cases[request.candidates[0][0].workload]
         timing = request.timing
         try:
+            beside = self._loaded_beside(request.beside, timing)
             loaded = [self._load(case, *pair, timing) for pair in request.candidates]
-            watches = [None if isinstance(x, Measurement) else x.stopwatch(timing) for x in loaded]
+            watches = [
+                None if isinstance(x, Measurement) else x.stopwatch(timing, beside) for x in loaded
+            ]
             rounds = iter(in_turn([watch for watch in watches if watch is not None], timing))
             # Each of them has kept its inputs whole in its own trial; this is for the next one.
             case.bench.restore_inputs()
@@ -193,6 +202,21 @@ class Worker:
             failed = Outcome(Measurement(failure="runtime", message=str(error)), self._lost())
             return [failed] * len(request.candidates)
         return [Outcome(x if isinstance(x, Measurement) else _timed(next(rounds))) for x in loaded]
+
+    def _loaded_beside(
+        self, pairs: Sequence[tuple[Job, Kernel]], timing: Timing
+    ) -> list[LoadedCandidate]:
+        """Those that compute the right thing, each loaded and checked once."""
+        for job, kernel in pairs:
+            if job not in self._neighbours:
+                self._prepare(job.workload)
+                found = self._load(self._cases[job.workload], job, kernel, timing)
+                self._neighbours[job] = None if isinstance(found, Measurement) else found
+            self._neighbours.move_to_end(job)
+        while len(self._neighbours) > _MOST_NEIGHBOURS + len(pairs):
+            self._neighbours.popitem(last=False)
+        found = [self._neighbours[job] for job, _ in pairs]
+        return [one for one in found if one is not None]
 
     def _load(
         self, case: _Case, job: Job, kernel: Kernel, timing: Timing

@@ -97,6 +97,11 @@ class Task:
         return self.contest.best
 
     @property
+    def best_candidate(self) -> Candidate | None:
+        """The configuration of `best`."""
+        return None if self.best is None else self._candidate(self.best)
+
+    @property
     def best_seconds(self) -> float | None:
         return None if self.best is None else self.best.seconds
 

@@ -15,7 +15,7 @@ from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.measure.runner import MeasureError, Runner
-from autoq.measure.worker import Outcome, Prepare, Run, WorkerSettings
+from autoq.measure.worker import Compare, Outcome, Prepare, Run, WorkerSettings
 from autoq.process.child import ChildCrash
 from autoq.templates.target import Target, host_cpu
 
@@ -225,5 +225,5 @@ def test_an_error_in_a_comparison_is_nobodys_failure(tmp_path):
     worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
     runner = Runner(worker, Timing(), timeout=1.0)
     job = Job(workload(), "rogue", FakeConfig(1, "mn", "right"))
-    assert runner._compare(_LostDevice(), ((job, None), (job, None)), Timing()) is None
+    assert runner._compare(_LostDevice(), Compare(((job, None),) * 2, Timing())) is None
     runner.close()

@@ -4,7 +4,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from test_scheduler import BIG, ReplayConfig, seconds
+from test_scheduler import BIG, SMALL, ReplayConfig, seconds
 
 from autoq.devices import Host
 from autoq.errors import InputError
@@ -31,15 +31,16 @@ class Gpu:
 
     def __init__(self, timing):
         self._timing = timing
-        self.asked = []
+        self.asked, self.beside = [], []
 
     def submit(self, job):
         future = Future()
         future.set_result(self._measured(job, self._timing))
         return future
 
-    def compare(self, jobs, timing):
+    def compare(self, jobs, timing, beside=()):
         self.asked.append(timing)
+        self.beside.append([job.workload for job in beside])
         future = Future()
         future.set_result([self._measured(job, timing) for job in jobs])
         return future
@@ -56,19 +57,19 @@ class Gpu:
         pass
 
 
-def tuned(output, overlapped):
+def tuned(output, overlapped, workloads=(BIG,)):
     gpu = Gpu(timing(TuneOptions(1, overlapped=overlapped), "cuda"))
     summary = tune(
-        [BIG], trials=192, output=output, target=Host(HOPPER, DEVICE.name), measurer=gpu,
+        workloads, trials=192, output=output, target=Host(HOPPER, DEVICE.name), measurer=gpu,
         overlapped=overlapped, registry="test_scheduler:TEMPLATES", tuner="random", until_gain=0,
     )  # fmt: skip
     assert gpu.asked and all(asked.overlapped == overlapped for asked in gpu.asked)
-    return summary
+    return summary, gpu
 
 
 @pytest.mark.parametrize("overlapped", [False, True])
 def test_the_fastest_by_itself_need_not_win_in_a_network(tmp_path, overlapped):
-    (row,) = tuned(tmp_path / "log.jsonl", overlapped).rows
+    (row,) = tuned(tmp_path / "log.jsonl", overlapped)[0].rows
     assert (row.config == {"a": 7, "b": 7, "c": 4}) == (not overlapped)
     records = read_records(tmp_path / "log.jsonl").records
     assert len(records) > 192 and {record.overlapped for record in records} == {overlapped}
@@ -77,9 +78,17 @@ def test_the_fastest_by_itself_need_not_win_in_a_network(tmp_path, overlapped):
 def test_a_run_passes_over_times_of_the_other_kind(tmp_path):
     tuned(tmp_path / "log.jsonl", overlapped=False)
     before = len(read_records(tmp_path / "log.jsonl").records)
-    summary = tuned(tmp_path / "log.jsonl", overlapped=True)
+    summary, _ = tuned(tmp_path / "log.jsonl", overlapped=True)
     assert summary.measured == 192
     assert summary.skipped == {"timed from start to end, not where launches overlap": before}
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+def test_a_network_s_candidates_are_compared_among_its_other_kernels(tmp_path, overlapped):
+    _, gpu = tuned(tmp_path / "log.jsonl", overlapped, (BIG, SMALL))
+    company = ([BIG], [SMALL]) if overlapped else ([],)
+    assert all(beside in company for beside in gpu.beside)
+    assert [SMALL] in gpu.beside or not overlapped
 
 
 @pytest.mark.parametrize(
