@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from autoq.measure.arrays import same_bytes
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch
 from autoq.runtime.kernel import CpuKernel, Kernel, Workspace
@@ -71,7 +72,7 @@ class CpuBench:
     def restore_inputs(self) -> bool:
         damaged = False
         for array, original in zip(self.inputs, self._originals, strict=True):
-            if not np.array_equal(array.view(np.uint8), original.view(np.uint8)):
+            if not same_bytes(array, original):
                 array[...] = original
                 damaged = True
         return damaged

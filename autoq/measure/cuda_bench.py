@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.measure.arrays import same_bytes
 from autoq.measure.bench import first_dirty
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
@@ -39,6 +40,7 @@ class CudaBench:
         self.inputs = [upload(array) for array in activations]
         self.outputs = [Memory(array.nbytes) for array in outputs]
         self.host_outputs = [np.empty_like(array) for array in outputs]
+        self._inputs_now = [np.empty_like(array) for array in activations]
         device.synchronize()
 
     def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> CudaCandidate:
@@ -49,10 +51,11 @@ class CudaBench:
 
     def restore_inputs(self) -> bool:
         damaged = False
-        for memory, original in zip(self.inputs, self._originals, strict=True):
-            now = np.empty_like(original)
+        for memory, original, now in zip(
+            self.inputs, self._originals, self._inputs_now, strict=True
+        ):
             memory.read(now)
-            if not np.array_equal(now.view(np.uint8), original.view(np.uint8)):
+            if not same_bytes(now, original):
                 memory.write(original)
                 damaged = True
         self.device.synchronize()
