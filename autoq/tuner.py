@@ -27,6 +27,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
 from autoq.tuning.asking import PREDICTED
+from autoq.tuning.company import company
 from autoq.tuning.opening import make_asker, opening_measurer
 from autoq.tuning.options import TuneOptions, check_layouts, make_options
 from autoq.tuning.pacing import Pacing
@@ -126,6 +127,9 @@ def tune(
         tasks = make_tasks(chosen, host.target, settings.seed, PREDICTED if knowledge else 0)
         try:
             measurer = opened()
+            if overlapped:
+                left = None if settings.time_budget is None else max(0.0, pacing.left)
+                measurer.surround(company(pairs, host.target), left)
         except OutOfTime:
             rows, elapsed = tuple(map(task_row, tasks)), settings.clock.now() - started
             summary = TuneSummary(str(journal.path), host.device, rows, 0, elapsed, "time", {})

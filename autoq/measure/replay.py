@@ -56,13 +56,14 @@ class ReplayMeasurer:
         future.set_result(self._known.get(self._key(job), missing))
         return future
 
-    def compare(
-        self, jobs: Sequence[Job], timing: Timing, beside: Sequence[Job] = ()
-    ) -> Future[list[Measurement] | None]:
+    def compare(self, jobs: Sequence[Job], timing: Timing) -> Future[list[Measurement] | None]:
         """The recorded measurements once more."""
         future: Future[list[Measurement] | None] = Future()
         future.set_result([self.submit(job).result() for job in jobs])
         return future
+
+    def surround(self, jobs: Iterable[Job], seconds: float | None = None) -> None:
+        """Nothing: times are as they were recorded."""
 
     def cancel(self) -> None:
         """Nothing is ever under way."""

@@ -73,5 +73,7 @@ class Comparisons:
 
 def _at_stake(task: Task) -> float:
     """Seconds of the model between a task's fastest claim and what stands without it."""
-    seconds = task.contest.at_stake
-    return task.importance if seconds is None else task.model.count * seconds
+    fastest, standing = task.contest.fastest, task.contest.standing_seconds
+    if fastest is None or fastest.seconds is None or standing is None:
+        return task.importance
+    return task.model.count * max(0.0, standing - fastest.seconds)

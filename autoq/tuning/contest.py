@@ -34,7 +34,6 @@ class Contest:
         self.confirmed = False
         self.fastest: Record | None = None
         self._records: dict[int, Record] = {}
-        self._claimed: dict[int, float] = {}
         self._claims: set[int] = set()
         self._winner: int | None = None
         self._entrants: list[int] | None = None
@@ -64,20 +63,16 @@ class Contest:
         return self.best is not None and self.best is self._records.get(self.default)
 
     @property
-    def at_stake(self) -> float | None:
-        """Seconds between the fastest claim and what stands without it, None while nothing does."""
-        standing = self._standing()
-        if not standing or not self._claims:
-            return None
-        fastest = min(map(self._as_claimed, self._claims))
-        return max(0.0, self._as_claimed(standing[-1]) - fastest)
+    def standing_seconds(self) -> float | None:
+        """The time of the last comparison's winner, else that of the default."""
+        winner = None if self._winner is None else self._records[self._winner]
+        return self.default_seconds if winner is None else winner.seconds
 
     def claim(self, code: int, record: Record) -> None:
         """Take in a trial; of several of one candidate the last counts."""
         if record.seconds is not None:
             self._entrants = None
             self._records[code] = record
-            self._claimed[code] = record.seconds
             self._claims.add(code)
             if self.fastest is None or _seconds(record) < _seconds(self.fastest):
                 self.fastest = record
@@ -134,7 +129,7 @@ class Contest:
         self._entrants = [] if standing == self._entrants else standing
 
     def _standing(self) -> list[int]:
-        """The default and, last, the winner so far, where they work."""
+        """The default and the winner so far, where they work."""
         codes = dict.fromkeys((self.default, self._winner))
         return [code for code in codes if code is not None and code in self._records]
 
@@ -142,16 +137,15 @@ class Contest:
         if not self._claims:
             return []
         standing = self._standing()
-        bound = _WITHIN * min(map(self._as_claimed, standing), default=float("inf"))
-        claims = sorted((c for c in self._claims if c not in standing), key=self._as_claimed)
+        bound = _WITHIN * min((_seconds(self._records[c]) for c in standing), default=float("inf"))
+        claims = sorted(
+            (code for code in self._claims if code not in standing),
+            key=lambda code: _seconds(self._records[code]),
+        )
         most = min(_MOST_CHALLENGERS, 1 + len(claims) // _CLAIMS_A_CHALLENGER)
-        challengers = [code for code in claims if self._as_claimed(code) < bound][:most]
+        challengers = [code for code in claims if _seconds(self._records[code]) < bound][:most]
         together = [*standing, *challengers]
         return together if challengers and len(together) > 1 else []
-
-    def _as_claimed(self, code: int) -> float:
-        """The time that a candidate was measured to take alone: claims compare with claims."""
-        return self._claimed.get(code, _seconds(self._records[code]))
 
 
 def _seconds(record: Record) -> float:

@@ -208,13 +208,7 @@ class Loop:
             self._wake.set()
 
         jobs = [_job(task, candidate) for candidate in candidates]
-        beside = self._company(task) if timing.overlapped else []
-        self.measurer.compare(jobs, timing, beside).add_done_callback(done)
-
-    def _company(self, task: Task) -> list[Job]:
-        """The other kernels of the model as they are now, among which one is launched."""
-        others = [other for other in self.scheduler.tasks if other is not task]
-        return [_job(other, best) for other in others if (best := other.best_candidate) is not None]
+        self.measurer.compare(jobs, timing).add_done_callback(done)
 
     def _wait(self) -> None:
         self.pacing.clock.wait(self._wake, min(_POLL_SECONDS, max(0.0, self.pacing.left)))

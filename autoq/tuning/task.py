@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from autoq.errors import ConfigError
+from autoq.knowledge.choice import default_of
 from autoq.records.record import Record
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
@@ -87,7 +88,7 @@ class Task:
 
     def _find_default(self) -> int | None:
         first = next(iter(self.templates.values()))
-        untuned = Candidate(first.name, first.default(self.model.workload, self._target))
+        untuned = Candidate(first.name, default_of(first, self.model.workload, self._target))
         # Every default is legal in its own space, by contract of the templates.
         return self._space.code(untuned) if untuned in self._space else None
 
@@ -95,11 +96,6 @@ class Task:
     def best(self) -> Record | None:
         """The record that `compile` will choose, None before the first success."""
         return self.contest.best
-
-    @property
-    def best_candidate(self) -> Candidate | None:
-        """The configuration of `best`."""
-        return None if self.best is None else self._candidate(self.best)
 
     @property
     def best_seconds(self) -> float | None:

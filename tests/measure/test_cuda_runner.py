@@ -110,7 +110,8 @@ def test_a_candidate_is_timed_by_what_it_adds_to_others(measurer):
     right, wrong, other = (
         Job(workload(), "fake", FakeConfig(each)) for each in ("right", "wrong", "right")
     )
-    (found,) = measurer.compare([right], Timing(9, overlapped=True), [wrong, other]).result(120)
+    measurer.surround([wrong, other])
+    (found,) = measurer.compare([right], Timing(9, overlapped=True)).result(120)
     (alone,) = measurer.compare([right], Timing(9)).result(120)
     assert found.repeats == 9 and 0.2 * alone.seconds < found.seconds < 2 * alone.seconds
 

@@ -14,8 +14,8 @@ from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
-from autoq.measure.runner import MeasureError, Runner
-from autoq.measure.worker import Compare, Outcome, Prepare, Run, WorkerSettings
+from autoq.measure.runner import MeasureError, OutOfTime, Runner
+from autoq.measure.worker import Outcome, Prepare, Run, WorkerSettings
 from autoq.process.child import ChildCrash
 from autoq.templates.target import Target, host_cpu
 
@@ -140,6 +140,16 @@ def test_candidates_are_compared_in_turn_and_only_right_ones_are_timed(measurer)
     assert good.repeats == other.repeats == 5 and 0 < good.seconds < 1e-2
 
 
+def test_kernels_that_do_not_work_are_no_company(measurer):
+    behaviours = ("right", "crash", "wrong", "build_error")
+    jobs = [Job(workload(), "rogue", FakeConfig(1, "mn", behaviour)) for behaviour in behaviours]
+    measurer.surround(iter(jobs))
+    assert [job for job, _ in measurer._runner._company.kernels] == jobs[:1]
+    with pytest.raises(OutOfTime, match="longer than 0 s"):
+        measurer.surround([Job(workload(), "rogue", FakeConfig(2, "mn", "right"))], 0.0)
+    measurer.surround([])
+
+
 @pytest.mark.parametrize("behaviour", ["crash", "build_error"])
 def test_a_comparison_that_cannot_be_made_says_nothing(measurer, behaviour):
     assert _compare(measurer, "right", behaviour) is None
@@ -225,5 +235,5 @@ def test_an_error_in_a_comparison_is_nobodys_failure(tmp_path):
     worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
     runner = Runner(worker, Timing(), timeout=1.0)
     job = Job(workload(), "rogue", FakeConfig(1, "mn", "right"))
-    assert runner._compare(_LostDevice(), Compare(((job, None),) * 2, Timing())) is None
+    assert runner._compare(_LostDevice(), ((job, None), (job, None)), Timing()) is None
     runner.close()

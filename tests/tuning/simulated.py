@@ -90,7 +90,7 @@ class SimulatedMeasurer:
 
         self._clock.at(self._device_free_at, done)
 
-    def compare(self, jobs, timing, beside=()):
+    def compare(self, jobs, timing):
         future = Future()
         self.compared.append((self._clock.now(), jobs))
         begin = max(self._device_free_at, self._clock.now())

@@ -1,21 +1,26 @@
 """Candidates of a network are timed as it launches them, and their records say so."""
 
+import dataclasses
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from test_scheduler import BIG, SMALL, ReplayConfig, seconds
+from test_scheduler import BIG, SMALL, TEMPLATES, ReplayConfig, seconds
 
 from autoq.devices import Host
 from autoq.errors import InputError
 from autoq.graph.ir import Graph
-from autoq.measure.job import Measurement
+from autoq.measure.job import Job, Measurement
 from autoq.records import Device, read_records
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.tuner import _overlapped, tune
+from autoq.tuning.company import company
 from autoq.tuning.options import TuneOptions, comparison_timing, timing
+from autoq.tuning.task import ModelWorkload
 
-HOPPER, AMPERE = Target("cuda", "sm_90a"), Target("cuda", "sm_80")
+HOPPER = Target("cuda", "sm_90a", int8_rate=1e15, memory_rate=1e12)
+AMPERE = Target("cuda", "sm_80")
 DEVICE = Device("NVIDIA H200", "sm_90a")
 GRAPH = object.__new__(Graph)
 
@@ -23,7 +28,7 @@ GRAPH = object.__new__(Graph)
 class Gpu:
     """A device on which the fastest kernel by itself lets nothing overlap with it.
 
-    timing: of trials, as a runner has one; asked: those of comparisons.
+    timing: of trials, as a runner has one; asked: those of comparisons; company: among what.
     """
 
     pipelined = True
@@ -31,22 +36,26 @@ class Gpu:
 
     def __init__(self, timing):
         self._timing = timing
-        self.asked, self.beside = [], []
+        self.asked, self.company = [], None
 
     def submit(self, job):
         future = Future()
         future.set_result(self._measured(job, self._timing))
         return future
 
-    def compare(self, jobs, timing, beside=()):
+    def surround(self, jobs, seconds=None):
+        assert self.company is None and not self.asked
+        self.company = list(jobs)
+
+    def compare(self, jobs, timing):
         self.asked.append(timing)
-        self.beside.append([job.workload for job in beside])
         future = Future()
         future.set_result([self._measured(job, timing) for job in jobs])
         return future
 
     def _measured(self, job, timing):
         alone = seconds(BIG, vars(job.config))
+        assert timing.overlapped == (self.company is not None)
         gained = 0.0 if job.config == ReplayConfig(7, 7, 4) else 0.3 * alone
         return Measurement(alone - gained if timing.overlapped else alone, repeats=9)
 
@@ -83,12 +92,17 @@ def test_a_run_passes_over_times_of_the_other_kind(tmp_path):
     assert summary.skipped == {"timed from start to end, not where launches overlap": before}
 
 
-@pytest.mark.parametrize("overlapped", [False, True])
-def test_a_network_s_candidates_are_compared_among_its_other_kernels(tmp_path, overlapped):
-    _, gpu = tuned(tmp_path / "log.jsonl", overlapped, (BIG, SMALL))
-    company = ([BIG], [SMALL]) if overlapped else ([],)
-    assert all(beside in company for beside in gpu.beside)
-    assert [SMALL] in gpu.beside or not overlapped
+def test_candidates_are_timed_among_the_untuned_kernels_of_the_model(tmp_path):
+    _, gpu = tuned(tmp_path / "log.jsonl", True, (BIG, SMALL))
+    assert gpu.company == [Job(one, "replay", ReplayConfig(0, 0, 1)) for one in (BIG, SMALL)]
+
+
+def test_the_layers_that_take_most_time_stand_for_all():
+    sizes = [*range(1, 20), *range(40, 20, -1)]
+    model = [(ModelWorkload(Gemm(64 * n, 64, 64), 1), TEMPLATES) for n in sizes]
+    model[0] = (dataclasses.replace(model[0][0], count=1000), TEMPLATES)
+    rows = [job.workload.m // 64 for job in company(model, HOPPER)]
+    assert rows == [1, *range(9, 20), *range(40, 20, -1)]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class SlowMeasurer:
             threading.Timer(0.1, future.set_exception, [Gone()]).start()
         return future
 
-    def compare(self, jobs, timing, beside=()):
+    def compare(self, jobs, timing):
         future = Future()
         future.set_result([_measurement(job) for job in jobs])
         return future
