@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -10,6 +11,7 @@ from autoq import __version__
 from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
 from autoq.errors import InputError
+from autoq.graph.ir import Graph
 from autoq.graph.precision import Precision, make_precision
 from autoq.knowledge.choice import usable
 from autoq.knowledge.shipped import known_models
@@ -21,11 +23,13 @@ from autoq.records.lookup import template_versions
 from autoq.report.events import Notice, TaskRow, TuneSummary
 from autoq.scratch import scratch_folder, sweep
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
 from autoq.tuning.asking import PREDICTED
+from autoq.tuning.company import company
 from autoq.tuning.opening import make_asker, opening_measurer
-from autoq.tuning.options import check_layouts, make_options
+from autoq.tuning.options import TuneOptions, check_layouts, make_options
 from autoq.tuning.pacing import Pacing
 from autoq.tuning.prepare import (
     Model,
@@ -102,6 +106,8 @@ def tune(
     host = target if isinstance(target, Host) else resolve(target, settings.device)
     if settings.measurer is None:
         require_device(host)
+    overlapped = _overlapped(model, settings, host.target)
+    settings = dataclasses.replace(settings, overlapped=overlapped)
     asked = make_precision(settings.precision, settings.threshold, settings.tolerance)
     pairs = _tunable_pairs(model, input_shapes, settings.layouts, templates, host.target, asked)
     if not pairs:
@@ -121,16 +127,20 @@ def tune(
         tasks = make_tasks(chosen, host.target, settings.seed, PREDICTED if knowledge else 0)
         try:
             measurer = opened()
+            if overlapped:
+                left = None if settings.time_budget is None else max(0.0, pacing.left)
+                measurer.surround(company(pairs, host.target), left)
         except OutOfTime:
             rows, elapsed = tuple(map(task_row, tasks)), settings.clock.now() - started
             summary = TuneSummary(str(journal.path), host.device, rows, 0, elapsed, "time", {})
             tell(summary)
             return summary
         device = measurer.device
-        conditions = Conditions(host.target.arch, device.name, template_versions(templates))
+        versions = template_versions(templates)
+        conditions = Conditions(host.target.arch, device.name, versions, overlapped)
         known = resume(tasks, journal.existing, others, conditions)
         sharing = Sharing(journal, tasks, device, conditions, settings.trials)
-        provenance = Provenance(device, _tvm_version(), __version__)
+        provenance = Provenance(device, _tvm_version(), __version__, overlapped)
         run = Run(tasks, settings, journal, sharing, known, tell, pacing)
         return run.run(asker, measurer, provenance, host.target)
 
@@ -146,6 +156,20 @@ def _tunable_pairs(
     """A model's workloads in the layouts, with the tunable templates that compute each."""
     workloads = model_workloads(model, target, templates, input_shapes, precision)
     return tunable(in_layouts(workloads, layouts, templates, target), templates, target)
+
+
+def _overlapped(model: Model, options: TuneOptions, target: Target) -> bool:
+    """Whether candidates are timed as a network launches them: kernels of a model, by default.
+
+    Workloads by themselves are timed from start to end, as libraries are, and a measurer that the
+    options bring has times of its own. Raises InputError where a target cannot do what is asked.
+    """
+    if options.overlapped is None:
+        network = isinstance(model, str | os.PathLike | Graph)
+        return network and can_overlap(target) and options.measurer is None
+    if options.overlapped and not can_overlap(target):
+        raise InputError(f"overlapped: launches do not overlap on {target.arch}")
+    return options.overlapped
 
 
 def _tvm_version() -> str:

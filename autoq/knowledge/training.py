@@ -26,14 +26,15 @@ def gathered(paths: Sequence[Path]) -> list[RecordedWorkload]:
     Trials of one workload on one device in several files are put together; those of records come
     before those of spaces, since a comparison may have followed them.
     """
-    records: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    records: dict[tuple[str, str, str, bool], list[Record]] = defaultdict(list)
     found: list[RecordedWorkload] = []
     for path in paths:
         if path.name.endswith(SUFFIX):
             found.append(read_space(path))
             continue
         for record in read_records(path).records:
-            place = record.workload_key, record.device.name, record.device.arch
+            device = record.device
+            place = record.workload_key, device.name, device.arch, record.overlapped
             records[place].append(record)
     for own in records.values():
         trials = [one for one in own if not one.confirmed]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from autoq.measure.arrays import same_bytes
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch
 from autoq.runtime.kernel import CpuKernel, Kernel, Workspace
@@ -34,8 +35,12 @@ class LoadedCandidate(Protocol):
         """Which workspace is not left at zero as it should, in one line; None for none."""
         ...
 
-    def stopwatch(self, timing: Timing) -> Stopwatch:
-        """What times it, with as many launches in each timing as `timing` asks for."""
+    def stopwatch(self, timing: Timing, beside: Sequence[Any] = ()) -> Stopwatch:
+        """What times it, with as many launches in each timing as `timing` asks for.
+
+        beside: other candidates on the device, each launch of which one of its own follows; the
+        seconds are then what its launches add.
+        """
         ...
 
 
@@ -67,7 +72,7 @@ class CpuBench:
     def restore_inputs(self) -> bool:
         damaged = False
         for array, original in zip(self.inputs, self._originals, strict=True):
-            if not np.array_equal(array.view(np.uint8), original.view(np.uint8)):
+            if not same_bytes(array, original):
                 array[...] = original
                 damaged = True
         return damaged
@@ -101,10 +106,10 @@ class CpuCandidate:
     def left_dirty(self) -> str | None:
         return first_dirty(self._workspaces)
 
-    def stopwatch(self, timing: Timing) -> Stopwatch:
-        """As the protocol says; `cold` and `overlapped` have no meaning on the CPU: refused."""
-        if timing.cold or timing.overlapped:
-            raise ValueError("cold and overlapped timings are for CUDA targets")
+    def stopwatch(self, timing: Timing, beside: Sequence[Any] = ()) -> Stopwatch:
+        """As the protocol says; what has no meaning on the CPU is refused."""
+        if timing.cold or timing.overlapped or beside:
+            raise ValueError("cold and overlapped timings are for CUDA targets, and so is `beside`")
         once = self._timed(1)
         number = timing.number or min(_MOST_LAUNCHES, max(1, int(timing.min_seconds / once)))
         return Stopwatch(number, lambda: self._timed(number))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from ml_dtypes import finfo, iinfo
 
+from autoq.measure.arrays import same_bytes
 from autoq.templates.element import element
 from autoq.templates.target import Target
 from autoq.templates.workload import Tolerance, Workload
@@ -63,6 +64,8 @@ class Expected:
 
     def _all_right(self, y: np.ndarray, bounds: _Steps | _Shares) -> bool:
         flat = y.reshape(-1)
+        if isinstance(bounds, _Steps) and bounds.exact is not None:
+            return same_bytes(flat, bounds.exact)
 
         def right(part: slice) -> bool:
             return bool(bounds.right(flat[part], part).all())
@@ -91,12 +94,17 @@ class _Steps:
     """Bounds of integers: the least and the largest value of each element."""
 
     def __init__(self, expected: np.ndarray, steps: int) -> None:
-        flat = expected.reshape(-1)
+        flat = np.ascontiguousarray(expected).reshape(-1)
         self._low = self._high = flat
         if steps:
             limits, wide = iinfo(flat.dtype), flat.astype(np.int64)
             self._low = np.maximum(wide - steps, int(limits.min)).astype(flat.dtype)
             self._high = np.minimum(wide + steps, int(limits.max)).astype(flat.dtype)
+
+    @property
+    def exact(self) -> np.ndarray | None:
+        """The right values, where no element may differ."""
+        return self._low if self._low is self._high else None
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:

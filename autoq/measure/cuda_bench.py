@@ -8,14 +8,16 @@ kernel may start while the one before it drains, a kernel adds less than that.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.measure.arrays import same_bytes
 from autoq.measure.bench import first_dirty
 from autoq.measure.cuda_graph_timing import CudaGraphTimer, captured
 from autoq.measure.job import Timing
-from autoq.measure.stopwatch import Stopwatch
+from autoq.measure.stopwatch import Stopwatch, added
 from autoq.runtime.cuda.driver import Device, Memory, Stream
 from autoq.runtime.cuda.kernel import BoundKernel, LoadedKernel
 from autoq.runtime.kernel import CudaKernel, Kernel
@@ -38,6 +40,7 @@ class CudaBench:
         self.inputs = [upload(array) for array in activations]
         self.outputs = [Memory(array.nbytes) for array in outputs]
         self.host_outputs = [np.empty_like(array) for array in outputs]
+        self._inputs_now = [np.empty_like(array) for array in activations]
         device.synchronize()
 
     def load(self, kernel: Kernel, constants: Sequence[np.ndarray]) -> CudaCandidate:
@@ -48,10 +51,11 @@ class CudaBench:
 
     def restore_inputs(self) -> bool:
         damaged = False
-        for memory, original in zip(self.inputs, self._originals, strict=True):
-            now = np.empty_like(original)
+        for memory, original, now in zip(
+            self.inputs, self._originals, self._inputs_now, strict=True
+        ):
             memory.read(now)
-            if not np.array_equal(now.view(np.uint8), original.view(np.uint8)):
+            if not same_bytes(now, original):
                 memory.write(original)
                 damaged = True
         self.device.synchronize()
@@ -110,7 +114,7 @@ class CudaCandidate:
                 found.append((workspace, held))
         return first_dirty(found)
 
-    def stopwatch(self, timing: Timing) -> Stopwatch:
+    def stopwatch(self, timing: Timing, beside: Sequence[CudaCandidate] = ()) -> Stopwatch:
         bench = self._bench
         sets = [(self._bound, [*self._constants, *self._workspaces])]
         if timing.cold:
@@ -121,13 +125,24 @@ class CudaCandidate:
                 sets.append((bound, [*buffers, *constants, *spaces]))
             bench.device.synchronize()
         kernels = [kernel for kernel, _ in sets]
+        if not beside:
+            return dataclasses.replace(_in_order(bench.stream, kernels, timing), holds=sets)
+        others = [one._bound for one in beside]
+        size = math.lcm(len(kernels), len(others))
+        chosen = [(others[i % len(others)], kernels[i % len(kernels)]) for i in range(size)]
+        among = _in_order(bench.stream, [one for pair in chosen for one in pair], timing)
+        without = _in_order(bench.stream, others, timing)
+        return added(among, without, (sets, beside))
 
-        def launch(index: int) -> None:
-            kernels[index % len(kernels)].launch(bench.stream, timing.overlapped)
 
-        timer = CudaGraphTimer(bench.stream, lambda number: captured(bench.stream, launch, number))
-        watch = timer.stopwatch(timing, least_launches=len(kernels))
-        return dataclasses.replace(watch, holds=sets)
+def _in_order(stream: Stream, kernels: Sequence[BoundKernel], timing: Timing) -> Stopwatch:
+    """What times launches of kernels in their order, again and again."""
+
+    def launch(index: int) -> None:
+        kernels[index % len(kernels)].launch(stream, timing.overlapped)
+
+    timer = CudaGraphTimer(stream, lambda number: captured(stream, launch, number))
+    return timer.stopwatch(timing, least_launches=len(kernels))
 
 
 def upload(array: np.ndarray) -> Memory:

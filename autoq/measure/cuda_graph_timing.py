@@ -31,15 +31,16 @@ class CudaGraphTimer:
         self._events = (Event(), Event())
 
     def timings(self, timing: Timing, least_launches: int = 1) -> list[float]:
-        """Seconds of one launch, once for each repeat; a graph holds at least `least_launches`.
+        """Seconds of one launch, once for each repeat; a graph holds rounds of `least_launches`.
 
         `timing.cold` is the caller's business: it chooses what is captured.
         """
         return timings(self.stopwatch(timing, least_launches), timing)
 
     def stopwatch(self, timing: Timing, least_launches: int = 1) -> Stopwatch:
-        """A graph of so many launches, captured and warm."""
-        number = max(timing.number or self._choose_number(timing), least_launches)
+        """A graph of so many launches, captured and warm, in whole rounds of `least_launches`."""
+        rounds = -(-(timing.number or self._choose_number(timing)) // least_launches)
+        number = rounds * least_launches
         replay = self._capture(number)
         self._seconds(replay)
         return Stopwatch(number, lambda: self._seconds(replay))

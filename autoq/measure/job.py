@@ -37,8 +37,9 @@ class Timing:
     the least length of one timing; budget_seconds ends a slow candidate's repeats early, after
     three; cold rotates all buffers past the L2 cache, so that every launch reads from memory;
     overlapped lets kernels that wait for their predecessors themselves start before those end, as
-    they do in a model; rest_seconds is a pause before each timing, so that a device whose clock
-    falls with the power it has drawn gives every kernel the same one.
+    they do in a model, and times them among those of `Measurer.surround`; rest_seconds is a pause
+    before each timing, so that a device whose clock falls with the power it has drawn gives every
+    kernel the same one.
     """
 
     repeat: int = 20

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, TimeoutError
+from typing import Any, Protocol, TypeVar
 
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import Built
 from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.retries import Retries
-from autoq.measure.runner import Runner
+from autoq.measure.runner import OutOfTime, Runner
 from autoq.records.record import Device
 from autoq.runtime.kernel import Kernel
 
 # Kernels kept for comparisons: a few for each task of a large model, some 100 KiB each at most.
 _MOST_KEPT = 512
+
+# Whether a kernel works shows in its check.
+_TRIED = Timing(repeat=1, number=1)
+
+_T = TypeVar("_T")
 
 
 class Measurer(Protocol):
@@ -39,6 +45,14 @@ class Measurer(Protocol):
         """Time candidates of one workload in turn: a measurement for each.
 
         None when one of them cannot be built or brought the worker down.
+        """
+        ...
+
+    def surround(self, jobs: Iterable[Job], seconds: float | None = None) -> None:
+        """Time launches that overlap among those of other kernels from now on.
+
+        What is measured is then what a launch adds to them. Kernels that do not work are left out.
+        Raises OutOfTime when it takes more than `seconds`.
         """
         ...
 
@@ -90,6 +104,27 @@ class DeviceMeasurer:
             kernel.add_done_callback(built)
         return future
 
+    def surround(self, jobs: Iterable[Job], seconds: float | None = None) -> None:
+        """As the protocol says; each of the kernels is tried by itself before."""
+        clock = time.monotonic
+        until = None if seconds is None else clock() + seconds
+
+        def in_time(future: Future[_T]) -> _T:
+            try:
+                return future.result(None if until is None else max(0.0, until - clock()))
+            except TimeoutError:
+                text = f"the kernels of the network take longer than {seconds:g} s"
+                raise OutOfTime(text) from None
+
+        working = []
+        for job, building in [(job, self._kernel(job)) for job in jobs]:
+            kernel = in_time(building).kernel
+            if kernel is not None:
+                self._keep(job, kernel)
+                if in_time(self._runner.submit(job, kernel, _TRIED)).seconds is not None:
+                    working.append((job, kernel))
+        self._runner.surround(working)
+
     def cancel(self) -> None:
         """As the protocol says. Compilers under way go on; what they bring is dropped."""
         self._retries.cancel()
@@ -112,7 +147,7 @@ class DeviceMeasurer:
             self._building += 1
             self._open.add(future)
         future.add_done_callback(self._forget)
-        self._builder.submit(job).add_done_callback(lambda done: self._built(job, done, future))
+        self._kernel(job).add_done_callback(lambda done: self._built(job, done, future))
         return future
 
     def _forget(self, future: Future[Measurement]) -> None:

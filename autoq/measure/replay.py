@@ -62,6 +62,9 @@ class ReplayMeasurer:
         future.set_result([self.submit(job).result() for job in jobs])
         return future
 
+    def surround(self, jobs: Iterable[Job], seconds: float | None = None) -> None:
+        """Nothing: times are as they were recorded."""
+
     def cancel(self) -> None:
         """Nothing is ever under way."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoq.errors import AutoqError, EnvironmentFault, TargetError
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
-from autoq.measure.worker import Compare, Describe, Outcome, Prepare, Run, WorkerSettings
+from autoq.measure.worker import Company, Compare, Describe, Outcome, Prepare, Run, WorkerSettings
 from autoq.process.blame import machines_fault, unclear
 from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
 from autoq.process.pool import ChildPool
@@ -40,6 +40,8 @@ class Runner:
     def __init__(self, settings: WorkerSettings, timing: Timing, timeout: float) -> None:
         self._timing = timing
         self._timeout = timeout
+        self._company = Company(())
+        self._company_of: int | None = None  # process that has it
         entry = Entry("autoq.measure.worker", "serve", settings)
         environment = {
             # The reference has threads of its own; numpy's would get in their way.
@@ -78,6 +80,10 @@ class Runner:
         """
         return self._pool.submit(lambda child: self._compare(child, tuple(candidates), timing))
 
+    def surround(self, kernels: Sequence[tuple[Job, Kernel]]) -> None:
+        """Time what overlaps among launches of these from now on; they have run well before."""
+        self._company, self._company_of = Company(tuple(kernels)), None
+
     def cancel(self) -> None:
         """Drop what is queued; its futures are cancelled."""
         self._pool.cancel()
@@ -87,7 +93,7 @@ class Runner:
         self._pool.close()
 
     def _measure(self, child: Child, job: Job, kernel: Kernel, timing: Timing) -> Measurement:
-        _prepare(child, job)
+        self._make_ready(child, job, timing)
         try:
             outcome: Outcome = child.call(Run(job, kernel, timing), self._timeout, start=False)
         except ChildTimeout:
@@ -112,7 +118,7 @@ class Runner:
     def _compare(
         self, child: Child, candidates: tuple[tuple[Job, Kernel], ...], timing: Timing
     ) -> list[Measurement] | None:
-        _prepare(child, candidates[0][0])
+        self._make_ready(child, candidates[0][0], timing)
         try:
             outcomes: list[Outcome] = child.call(
                 Compare(candidates, timing), self._timeout * len(candidates), start=False
@@ -124,6 +130,17 @@ class Runner:
         found = [outcome.measurement for outcome in outcomes]
         # An error of the device or a want of memory may be any candidate's, or nobody's.
         return None if any(one.failure == "runtime" for one in found) else found
+
+    def _make_ready(self, child: Child, job: Job, timing: Timing) -> None:
+        """Have the inputs ready, and what is launched besides, both in one process."""
+        _prepare(child, job)
+        while timing.overlapped and child.pid != self._company_of:
+            try:
+                _surviving(child, self._company, again=_AGAIN)
+            except (ChildCrash, ChildError, ChildTimeout) as error:
+                raise MeasureError(f"cannot load the kernels of a network: {error}") from error
+            self._company_of = child.pid
+            _prepare(child, job)
 
 
 def _describe(child: Child) -> Device:
@@ -141,7 +158,7 @@ def _prepare(child: Child, job: Job) -> None:
         raise MeasureError(f"cannot prepare the inputs of {job.workload}: {error}") from error
 
 
-def _surviving(child: Child, request: Describe | Prepare, again: int) -> Any:
+def _surviving(child: Child, request: Describe | Prepare | Company, again: int) -> Any:
     """The reply to a request that no candidate has a part in, with tries in new processes."""
     tries = 0
     while True:

@@ -29,6 +29,11 @@ class Stopwatch:
         return self.once() / self.launches
 
 
+def added(among: Stopwatch, without: Stopwatch, holds: Any = None) -> Stopwatch:
+    """What each second launch of `among` adds, the others being those of `without`."""
+    return Stopwatch(1, lambda: 2 * among.seconds() - without.seconds(), (among, without, holds))
+
+
 def in_turn(
     watches: Sequence[Stopwatch], timing: Timing, sleep: Callable[[float], None] = time.sleep
 ) -> list[list[float]]:

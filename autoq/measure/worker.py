@@ -20,7 +20,7 @@ from autoq.measure.check import Expected
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
 from autoq.measure.packed_constants import PackedConstants
-from autoq.measure.stopwatch import in_turn, timings
+from autoq.measure.stopwatch import Stopwatch, in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
 from autoq.runtime.cuda import driver as cuda_driver
@@ -82,6 +82,13 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class Company:
+    """Asks to time what overlaps among launches of these kernels from now on; the reply is None."""
+
+    kernels: tuple[tuple[Job, Kernel], ...]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """A measurement, and whether the device is still good for another."""
 
@@ -118,13 +125,17 @@ class Worker:
         self._gpu = cuda_driver.Device(settings.ordinal) if settings.target.kind == "cuda" else None
         self._judges = ThreadPoolExecutor(settings.threads)
         self._cases: OrderedDict[Workload, _Case] = OrderedDict()
+        self._company: list[LoadedCandidate] = []
 
-    def handle(self, request: Describe | Prepare | Run | Compare) -> Any:
+    def handle(self, request: Describe | Prepare | Company | Run | Compare) -> Any:
         """Answer one request."""
         if isinstance(request, Describe):
             return self._describe()
         if isinstance(request, Prepare):
             self._prepare(request.workload)
+            return None
+        if isinstance(request, Company):
+            self._company = self._loaded(request.kernels)
             return None
         if isinstance(request, Compare):
             return self._compare(request)
@@ -174,7 +185,7 @@ class Worker:
         loaded = self._load(case, request.job, request.kernel, request.timing)
         if isinstance(loaded, Measurement):
             return loaded
-        seconds = timings(loaded.stopwatch(request.timing), request.timing)
+        seconds = timings(self._stopwatch(loaded, request.timing), request.timing)
         if case.bench.restore_inputs():
             return Measurement(failure="correctness", message="wrote over its inputs")
         return _timed(seconds)
@@ -185,7 +196,9 @@ class Worker:
         timing = request.timing
         try:
             loaded = [self._load(case, *pair, timing) for pair in request.candidates]
-            watches = [None if isinstance(x, Measurement) else x.stopwatch(timing) for x in loaded]
+            watches = [
+                None if isinstance(x, Measurement) else self._stopwatch(x, timing) for x in loaded
+            ]
             rounds = iter(in_turn([watch for watch in watches if watch is not None], timing))
             # Each of them has kept its inputs whole in its own trial; this is for the next one.
             case.bench.restore_inputs()
@@ -193,6 +206,18 @@ class Worker:
             failed = Outcome(Measurement(failure="runtime", message=str(error)), self._lost())
             return [failed] * len(request.candidates)
         return [Outcome(x if isinstance(x, Measurement) else _timed(next(rounds))) for x in loaded]
+
+    def _loaded(self, kernels: Sequence[tuple[Job, Kernel]]) -> list[LoadedCandidate]:
+        """Those that compute the right thing."""
+        found = []
+        for job, kernel in kernels:
+            self._prepare(job.workload)
+            one = self._load(self._cases[job.workload], job, kernel, Timing(overlapped=True))
+            found += [] if isinstance(one, Measurement) else [one]
+        return found
+
+    def _stopwatch(self, loaded: LoadedCandidate, timing: Timing) -> Stopwatch:
+        return loaded.stopwatch(timing, self._company if timing.overlapped else ())
 
     def _load(
         self, case: _Case, job: Job, kernel: Kernel, timing: Timing

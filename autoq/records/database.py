@@ -39,12 +39,14 @@ class Conditions:
     """What a record must match to be used.
 
     arch: of the target; device: its name, None when compiling for a device that is not here (any
-    device of the arch then counts); versions: the present version of each template by name.
+    device of the arch then counts); versions: the present version of each template by name;
+    overlapped: how a time was taken, as `Record` says, None where either serves.
     """
 
     arch: str
     device: str | None
     versions: Mapping[str, int]
+    overlapped: bool | None = None
 
     def objection(self, record: Record) -> str | None:
         """Why a record must not be used, as a short reason to count; None when it may."""
@@ -57,6 +59,9 @@ class Conditions:
             return f"of unknown template {record.template}"
         if record.template_version != version:
             return f"of {record.template} version {record.template_version}, not {version}"
+        if self.overlapped not in (None, record.overlapped) and record.seconds is not None:
+            ways = ("from start to end", "where launches overlap")
+            return f"timed {ways[record.overlapped]}, not {ways[not record.overlapped]}"
         return None
 
 
@@ -103,16 +108,17 @@ class Database:
     def ranked(self, workload: Workload, conditions: Conditions) -> list[Found]:
         """The usable timed records of a workload: fastest first, the user's before shipped.
 
-        Records that a comparison in their own file supersedes come after those that stand.
+        Records that a comparison in their own file supersedes come after those that stand, and
+        times from start to end, which do not compare with them, after those of a network.
         """
         by_source: dict[str, list[Found]] = defaultdict(list)
         for one in self.usable(workload, conditions):
             by_source[one.source].append(one)
-        ranked: list[tuple[bool, bool, float, Found]] = []
+        ranked: list[tuple[bool, bool, tuple[bool, float], Found]] = []
         for found in by_source.values():
             old = superseded(one.record for one in found)
             ranked += [
-                (one.shipped, behind, one.record.seconds, one)
+                (one.shipped, behind, one.record.order, one)
                 for one, behind in zip(found, old, strict=True)
                 if one.record.seconds is not None
             ]

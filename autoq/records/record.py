@@ -27,7 +27,7 @@ _REQUIRED = (
 _OLDER = frozenset((*_REQUIRED, *_OPTIONAL))
 """Fields of lines without a checksum."""
 
-_NEWER = {"confirmed": False}
+_NEWER = {"confirmed": False, "overlapped": False}
 
 _LONGEST_MESSAGE = 10_000
 
@@ -60,7 +60,9 @@ class Record:
     config holds the knob values of `template`; `seconds` is the median of `repeats` timings, or
     None with the `failure` kind (one of `search.FAILURES`) and a one-line `message`. `time` is
     UTC in ISO 8601. A `confirmed` record is of a comparison: its candidate was timed again, in turn
-    with the untuned default and the other candidates whose records carry the same `time`.
+    with the untuned default and the other candidates whose records carry the same `time`. The
+    `seconds` of an `overlapped` record are what a launch adds where launches overlap, as they do
+    in a network; others run from a kernel's start to its end.
     """
 
     workload: Workload
@@ -76,6 +78,7 @@ class Record:
     tvm: str = ""
     autoq: str = ""
     confirmed: bool = False
+    overlapped: bool = False
 
     @cached_property
     def workload_key(self) -> str:
@@ -88,6 +91,13 @@ class Record:
         return identity(
             self.workload_key, self.template, self.template_version, self.config, self.device
         )
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """What timed records of a workload are sorted by: those of a network before others."""
+        if self.seconds is None:
+            raise ValueError(f"{self.identity} has no time")
+        return not self.overlapped, self.seconds
 
     def to_line(self) -> str:
         """The record as one JSON line, without the newline."""
@@ -113,6 +123,8 @@ class Record:
         }
         if self.confirmed:
             fields["confirmed"] = True
+        if self.overlapped:
+            fields["overlapped"] = True
         return seal(fields)
 
     @staticmethod
@@ -167,4 +179,5 @@ def _from_fields(fields: Mapping[str, Any]) -> Record:
         tvm=read.label(fields, "tvm"),
         autoq=read.label(fields, "autoq"),
         confirmed=read.flag(fields, "confirmed"),
+        overlapped=read.flag(fields, "overlapped"),
     )

@@ -20,7 +20,7 @@ from autoq.replace_file import replace_file
 CSV_COLUMNS = (
     "operator", "workload", "template", "template_version", "config", "seconds", "tops",
     "failure", "message", "repeats", "device", "arch", "driver", "cuda", "tvm", "autoq", "time",
-    "confirmed",
+    "confirmed", "overlapped",
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def _replaces(record: Record, old: Record) -> bool:
 
 
 def best_records(records: Iterable[Record]) -> list[Record]:
-    """The fastest record of each workload, device and template version.
+    """The fastest record of each workload, device and template version, by `Record.order`.
 
     Every template and version keeps its own, since the fastest may be of a version that is no
     longer used; a template of the newest comparison keeps what it reached there.
@@ -56,7 +56,7 @@ def best_records(records: Iterable[Record]) -> list[Record]:
         template = f"{record.template} v{record.template_version}"
         place = (record.workload_key, record.device.name, record.device.arch, template)
         old = best.get(place)
-        if old is None or old.seconds is None or record.seconds < old.seconds:
+        if old is None or record.order < old.order:
             best[place] = record
     return list(best.values())
 
@@ -112,6 +112,7 @@ def export_csv(records: Iterable[Record]) -> str:
         writer.writerow(
             [r.workload.operator, str(r.workload), r.template, r.template_version,
              config, r.seconds, tops, r.failure, r.message, r.repeats, r.device.name,
-             r.device.arch, r.device.driver, r.device.cuda, r.tvm, r.autoq, r.time, r.confirmed]
+             r.device.arch, r.device.driver, r.device.cuda, r.tvm, r.autoq, r.time, r.confirmed,
+             r.overlapped]
         )  # fmt: skip
     return text.getvalue()

@@ -6,7 +6,8 @@ candidate was timed in turn with the default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 
 from autoq.records.record import Record
 
@@ -20,15 +21,16 @@ _CLAIMS_A_CHALLENGER = 8
 class Contest:
     """The latest word on every timed candidate of one task, by its code in the task's space.
 
-    default: code of the configuration that is used without tuning, None where there is none.
+    find_default: gives the code of the configuration that is used without tuning, None where there
+    is none. It is asked when that matters first, since finding one takes up to a fifth of a second.
 
     Attributes:
         confirmed: whether there was a comparison yet.
         fastest: the fastest by the latest word on each, confirmed or not.
     """
 
-    def __init__(self, default: int | None) -> None:
-        self.default = default
+    def __init__(self, find_default: Callable[[], int | None]) -> None:
+        self._find_default = find_default
         self.confirmed = False
         self.fastest: Record | None = None
         self._records: dict[int, Record] = {}
@@ -36,6 +38,11 @@ class Contest:
         self._winner: int | None = None
         self._entrants: list[int] | None = None
         self._judged: set[int] | None = None
+
+    @cached_property
+    def default(self) -> int | None:
+        """Code of the untuned default, None where there is none."""
+        return self._find_default()
 
     @property
     def best(self) -> Record | None:
@@ -45,7 +52,9 @@ class Contest:
     @property
     def default_seconds(self) -> float | None:
         """The default's time, None while it is not known or when it does not work."""
-        record = None if self.default is None else self._records.get(self.default)
+        if not self._records or self.default is None:
+            return None
+        record = self._records.get(self.default)
         return None if record is None else record.seconds
 
     @property
@@ -125,6 +134,8 @@ class Contest:
         return [code for code in codes if code is not None and code in self._records]
 
     def _choose_entrants(self) -> list[int]:
+        if not self._claims:
+            return []
         standing = self._standing()
         bound = _WITHIN * min((_seconds(self._records[c]) for c in standing), default=float("inf"))
         claims = sorted(

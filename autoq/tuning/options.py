@@ -24,8 +24,16 @@ LONGEST_SECONDS = 10**9
 MOST_JOBS = 512
 """Compilers at once; each is a process of half a gigabyte."""
 
-# Turns of a comparison at the least.
-_ROUNDS = 15
+# A trial is one of very many and makes a claim only; what a comparison finds stands. The clock and
+# the load of a CPU need longer timings than the graph of a GPU.
+_TRIALS = {
+    "cuda": Timing(repeat=9, min_seconds=5e-4, budget_seconds=0.1),
+    "cpu": Timing(repeat=9, min_seconds=2e-3, budget_seconds=0.1),
+}
+_COMPARISONS = {
+    "cuda": Timing(repeat=20, min_seconds=1e-3, budget_seconds=0.4),
+    "cpu": Timing(repeat=15, min_seconds=2e-3, budget_seconds=0.2),
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,8 @@ class TuneOptions:
     until_gain: the run ends where as many trials again should save less than this share of the
     model's time, 0 for never. timeout: seconds a candidate may run; build_timeout: seconds it may
     compile; time_budget: seconds of the whole run, which began at `started` of `clock`, by default
-    with the call. repeat and number as in `measure.Timing`, 0 for its defaults; jobs: compilers at
+    with the call. repeat and number as in `measure.Timing`, 0 for its defaults; overlapped too, by
+    default for a model on a device that overlaps launches; jobs: compilers at
     once, 0 for every core; cache_dir keeps machine code. layouts: of activations in which
     convolutions are tuned, in every pair of them. precision, threshold and tolerance as in
     `compilation.options.CompileOptions`, and so is knowledge, whose best predictions are tried
@@ -56,6 +65,7 @@ class TuneOptions:
     repeat: int = 0
     number: int = 0
     cold: bool = False
+    overlapped: bool | None = None
     seed: int = 0
     jobs: int = 0
     cache_dir: Path | None = None
@@ -131,18 +141,24 @@ def make_options(trials: int, options: Mapping[str, Any]) -> TuneOptions:
 
 
 def timing(options: TuneOptions, kind: str) -> Timing:
-    """How candidates are timed: a CPU's clock and load need longer timings than a GPU's graph."""
-    if kind == "cpu" and options.cold:
-        raise InputError("--cold is for CUDA targets")
-    base = Timing() if kind == "cuda" else Timing(repeat=9, min_seconds=2e-3, budget_seconds=0.1)
-    return dataclasses.replace(
-        base, repeat=options.repeat or base.repeat, number=options.number, cold=options.cold
-    )
+    """How a trial is timed."""
+    return _as_asked(_TRIALS[kind], options, kind)
 
 
 def comparison_timing(options: TuneOptions, kind: str) -> Timing:
     """How candidates are timed in turn with their default: longer than alone."""
-    alone = timing(options, kind)
+    usual = _COMPARISONS[kind]
+    asked = _as_asked(usual, options, kind)
+    return dataclasses.replace(asked, repeat=max(usual.repeat, asked.repeat))
+
+
+def _as_asked(usual: Timing, options: TuneOptions, kind: str) -> Timing:
+    if kind == "cpu" and options.cold:
+        raise InputError("--cold is for CUDA targets")
     return dataclasses.replace(
-        alone, repeat=max(_ROUNDS, alone.repeat), budget_seconds=2 * alone.budget_seconds
+        usual,
+        repeat=options.repeat or usual.repeat,
+        number=options.number,
+        cold=options.cold,
+        overlapped=bool(options.overlapped),
     )

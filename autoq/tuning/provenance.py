@@ -20,6 +20,7 @@ class Provenance:
     device: Device
     tvm: str
     autoq: str
+    overlapped: bool = False
 
     def record(
         self,
@@ -43,4 +44,5 @@ class Provenance:
             repeats=found.repeats,
             tvm=self.tvm,
             autoq=self.autoq,
+            overlapped=self.overlapped and found.seconds is not None,
         )

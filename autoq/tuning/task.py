@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import inf
 
 from autoq.errors import ConfigError
+from autoq.knowledge.choice import default_of
 from autoq.records.record import Record
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
@@ -76,16 +77,20 @@ class Task:
         self._space = UnionSpace(
             {name: t.space(model.workload, target) for name, t in self.templates.items()}
         )
+        self._begun = False
         self._untold: list[Trial[Candidate]] = []
         self._seen: set[int] = set()
-        first = next(iter(self.templates.values()))
-        untuned = Candidate(first.name, first.default(model.workload, target))
-        self._untuned: Candidate | None = untuned
+        self._target = target
         self.openings_left = len(self.templates) + predicted
-        # Every default is legal in its own space, by contract of the templates.
-        self.contest = Contest(self._space.code(untuned) if untuned in self._space else None)
+        self.contest = Contest(self._find_default)
         self.best_after: list[float] = []
         self._best_at_batch: list[float] = []
+
+    def _find_default(self) -> int | None:
+        first = next(iter(self.templates.values()))
+        untuned = Candidate(first.name, default_of(first, self.model.workload, self._target))
+        # Every default is legal in its own space, by contract of the templates.
+        return self._space.code(untuned) if untuned in self._space else None
 
     @property
     def best(self) -> Record | None:
@@ -121,15 +126,14 @@ class Task:
         They are pending from now on; give the strategy's answer to `answered`. Its first answers
         are the defaults of the other templates, which may take a second to find, and predictions.
         """
-        untuned, self._untuned = self._untuned, None
-        if untuned is not None:
+        if not self._begun:
+            self._begun = True
             self.openings_left -= 1
-            chosen: list[Candidate] = []
-            if untuned in self._space:
-                self._take(untuned, chosen)
-            if chosen:
-                self.pending += len(chosen)
-                return chosen, None
+            if self.default_untried:
+                untuned = self._space.config(self.contest.default)
+                self._seen.add(self.contest.default)
+                self.pending += 1
+                return [untuned], None
         if self.openings_left:
             n = min(n, self.openings_left)
             self.openings_left -= n

@@ -22,7 +22,8 @@ import numpy as np
 
 from autoq.devices import require_device, resolve
 from autoq.kernel.nvcc import compile_cuda
-from autoq.runtime.cuda.driver import Device, Event, Function, Memory, Module, Stream, launch
+from autoq.runtime.cuda.driver import Device, Event, Function, Memory, Module, Stream
+from autoq.runtime.cuda.launching import launch
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 
 _SIZE, _N, _STAGES, _ROW_BYTES = 8192, 256, 4, 128

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ml_dtypes import finfo
 
-from autoq.measure.arrays import random_case
+from autoq.measure.arrays import random_case, same_bytes
 from autoq.measure.check import Expected, complaint, complaints
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
@@ -30,6 +30,15 @@ CUDA, CPU = Target("cuda", "sm_90a"), Target("cpu", "generic")
 PLAIN = Gemm(4, 8, 16)
 RESIDUAL = Gemm(4, 8, 16, epilogue=Epilogue("int8", "int8"))
 FLOAT = Gemm(4, 8, 16, "float32", "float32", Epilogue("float32"))
+
+
+def test_arrays_are_the_same_where_every_byte_is():
+    x = np.zeros((3, 4), np.float32)
+    assert same_bytes(x, x.copy()) and same_bytes(x[:0], x[:0])
+    assert not same_bytes(x, -x)  # Equal as numbers.
+    assert not same_bytes(x, x[:2]) and not same_bytes(x, _changed(x, (2, 3), 1))
+    with pytest.raises(ValueError, match="no run of bytes"):
+        same_bytes(x.T, x.T)
 
 
 def _changed(y, at, by):

@@ -106,6 +106,17 @@ def test_right_candidates_are_timed_in_turn_beside_wrong_ones(measurer, timing):
 
 
 @pytest.mark.gpu
+def test_a_candidate_is_timed_by_what_it_adds_to_others(measurer):
+    right, wrong, other = (
+        Job(workload(), "fake", FakeConfig(each)) for each in ("right", "wrong", "right")
+    )
+    measurer.surround([wrong, other])
+    (found,) = measurer.compare([right], Timing(9, overlapped=True)).result(120)
+    (alone,) = measurer.compare([right], Timing(9)).result(120)
+    assert found.repeats == 9 and 0.2 * alone.seconds < found.seconds < 2 * alone.seconds
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("behaviour", ["trap", "hang", "compile_error"])
 def test_a_comparison_that_cannot_be_made_says_nothing(measurer, behaviour):
     assert _compare(measurer, "right", behaviour) is None

@@ -14,7 +14,7 @@ from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings, Built
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
 from autoq.measure.measurer import DeviceMeasurer
-from autoq.measure.runner import MeasureError, Runner
+from autoq.measure.runner import MeasureError, OutOfTime, Runner
 from autoq.measure.worker import Outcome, Prepare, Run, WorkerSettings
 from autoq.process.child import ChildCrash
 from autoq.templates.target import Target, host_cpu
@@ -138,6 +138,16 @@ def test_candidates_are_compared_in_turn_and_only_right_ones_are_timed(measurer)
     good, wrong, other = _compare(measurer, "right", "wrong", "right")
     assert wrong.failure == "correctness" and wrong.seconds is None
     assert good.repeats == other.repeats == 5 and 0 < good.seconds < 1e-2
+
+
+def test_kernels_that_do_not_work_are_no_company(measurer):
+    behaviours = ("right", "crash", "wrong", "build_error")
+    jobs = [Job(workload(), "rogue", FakeConfig(1, "mn", behaviour)) for behaviour in behaviours]
+    measurer.surround(iter(jobs))
+    assert [job for job, _ in measurer._runner._company.kernels] == jobs[:1]
+    with pytest.raises(OutOfTime, match="longer than 0 s"):
+        measurer.surround([Job(workload(), "rogue", FakeConfig(2, "mn", "right"))], 0.0)
+    measurer.surround([])
 
 
 @pytest.mark.parametrize("behaviour", ["crash", "build_error"])

@@ -1,7 +1,7 @@
 """Timings in a row and in turn, with a clock that is made up."""
 
 from autoq.measure.job import Timing
-from autoq.measure.stopwatch import Stopwatch, in_turn, timings
+from autoq.measure.stopwatch import Stopwatch, added, in_turn, timings
 
 
 class Device:
@@ -24,6 +24,14 @@ def test_timings_are_of_one_launch_and_end_with_the_budget():
     assert timings(device.watch("a", 2.0), Timing(repeat=5, budget_seconds=1e9)) == [2.0] * 5
     assert len(timings(device.watch("a", 2.0), Timing(repeat=50, budget_seconds=100.0))) == 6
     assert len(timings(device.watch("a", 2.0), Timing(repeat=50, budget_seconds=0.1))) == 3
+
+
+def test_what_a_launch_adds_to_those_of_others():
+    """Three others of 5 s each, and behind each of them one that adds 2 s."""
+    device = Device()
+    among, without = device.watch("with", 21.0 / 6, launches=6), device.watch("without", 5.0, 3)
+    assert timings(added(among, without), Timing(repeat=2)) == [2.0] * 2
+    assert device.order == ["with", "without"] * 2
 
 
 def test_each_turn_times_every_kernel_and_begins_with_another():

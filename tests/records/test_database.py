@@ -30,6 +30,15 @@ def test_the_fastest_usable_record_wins(record):
     assert best.record.seconds == 2e-6 and best.source == "mine.jsonl"
 
 
+def test_a_time_of_a_network_stands_before_one_from_start_to_end(record):
+    alone, among = record(seconds=2e-6), record(seconds=3e-6, overlapped=True)
+    database = Database([Lines(str(i), (one,), (), False) for i, one in enumerate((alone, among))])
+    assert database.best(alone.workload, HERE).record is among
+    only = dataclasses.replace(HERE, overlapped=False)
+    assert database.best(alone.workload, only).record is alone
+    assert database.skipped(only) == {"timed where launches overlap, not from start to end": 1}
+
+
 def test_foreign_records_are_kept_skipped_and_counted(record):
     h100 = Device("NVIDIA H100", "sm_90a")
     a100 = Device("NVIDIA A100", "sm_80")

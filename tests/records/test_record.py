@@ -36,10 +36,11 @@ def test_a_failure_reads_back_with_its_kind_and_message(record):
     assert read == written and read.seconds is None
 
 
-def test_a_line_says_whether_a_comparison_confirmed_it(record):
-    written = record(confirmed=True)
+@pytest.mark.parametrize("flag", ["confirmed", "overlapped"])
+def test_a_line_says_how_its_time_came_about(record, flag):
+    written = record(**{flag: True})
     assert Record.from_line(written.to_line()) == written
-    assert "confirmed" not in record().to_line()
+    assert flag not in record().to_line()
 
 
 def test_a_line_says_what_the_issue_of_records_asks_for(record):
@@ -90,6 +91,7 @@ def test_unknown_fields_of_a_later_autoq_are_passed_over(record):
         ({"workload": {"operator": "add", "shape": [2], "a_dtype": "int9"}}, "int9"),
         ({"config": [1]}, "config"),
         ({"confirmed": 1}, "neither true nor false"),
+        ({"overlapped": 1}, "neither true nor false"),
         ({"workload": {"operator": "fft"}}, "fft"),
         ({"workload": {"operator": "conv2d", "n": 1}}, "workload"),
     ],
@@ -97,7 +99,7 @@ def test_unknown_fields_of_a_later_autoq_are_passed_over(record):
 def test_an_invalid_field_is_named(record, change, says):
     fields = {**_unsealed(record()), **change}
     lines = [seal_anything(fields)]
-    if "confirmed" not in change:  # Older lines have no such field.
+    if not {"confirmed", "overlapped"} & {*change}:  # Older lines have no such fields.
         lines.append(json.dumps(fields))
     for line in lines:
         with pytest.raises(RecordError, match=says) as caught:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from ctypes import c_void_p
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from autoq.errors import DriverError, TargetError
+from autoq.runtime.cuda import launching
 from autoq.runtime.cuda.driver import Memory, _host_span
 from autoq.runtime.cuda.kernel import LoadedKernel
 from autoq.runtime.kernel import CudaKernel, Launch
@@ -26,6 +31,34 @@ def test_memory_that_cannot_be_had_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("autoq.runtime.cuda.driver.call", refuse)
     with pytest.raises(DriverError, match=r"^4096 bytes of GPU memory .*OUT_OF_MEMORY$"):
         Memory(4096)
+
+
+def test_what_a_launch_asks_for_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def take(name: str, config: Any, *rest: object) -> None:
+        asked.append(config._obj)
+
+    monkeypatch.setattr(launching, "call", take)
+    function, stream = SimpleNamespace(handle=None), SimpleNamespace(handle=c_void_p(7))
+    extents = ((5, 6, 7), (128, 1, 1), (2, 1, 1))
+    for programmatic in (True, False, True):
+        launching.launch(function, extents, 1024, stream, None, programmatic)
+    first, second, third = asked
+    assert first is third and first is not second
+    assert (*first.grid, *first.block, first.smem_bytes, first.stream) == (
+        5,
+        6,
+        7,
+        128,
+        1,
+        1,
+        1024,
+        7,
+    )
+    attributes = [first.attributes[i] for i in range(first.attribute_count)]
+    assert [(one.id, one.value[0]) for one in attributes] == [(4, 2), (6, 1)]
+    assert second.attribute_count == 1
 
 
 @pytest.mark.parametrize(("blocks", "room"), [(132, 132), (132, 78)])

@@ -20,7 +20,7 @@ def record(us, confirmed=False):
 @pytest.fixture
 def contest():
     """A default of 10 us and claims of 9, 8, 30 and 20 us."""
-    contest = Contest(DEFAULT)
+    contest = Contest(lambda: DEFAULT)
     for code, us in ((DEFAULT, 10.0), (1, 9.0), (2, 8.0), (3, 30.0), (4, 20.0)):
         contest.claim(code, record(us))
     return contest
@@ -36,7 +36,7 @@ def test_the_best_claim_meets_the_default(contest):
 
 
 def test_claims_far_behind_the_default_do_not_meet_it():
-    contest = Contest(DEFAULT)
+    contest = Contest(lambda: DEFAULT)
     contest.claim(DEFAULT, record(10.0))
     contest.claim(1, record(11.5))
     assert contest.entrants() == [] and contest.default_is_best
@@ -72,7 +72,7 @@ def test_a_candidate_that_fails_in_a_comparison_is_out(contest):
 
 
 def test_without_a_working_default_the_best_claims_meet_each_other():
-    contest = Contest(DEFAULT)
+    contest = Contest(lambda: DEFAULT)
     contest.claim(DEFAULT, record(None))
     contest.claim(1, record(9.0))
     assert contest.entrants() == [] and contest.default_seconds is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_void_p
 from typing import Any
 
 from autoq.errors import DriverError, TargetError
@@ -13,22 +13,6 @@ _ATTRIBUTE_MULTIPROCESSORS, _ATTRIBUTE_MAJOR, _ATTRIBUTE_MINOR = 16, 75, 76
 _ATTRIBUTE_L2_BYTES, _ATTRIBUTE_SMEM_OPTIN = 38, 97
 _FUNCTION_MAX_DYNAMIC_SMEM, _FUNCTION_NON_PORTABLE_CLUSTER = 8, 14
 _STREAM_NON_BLOCKING = 1
-_LAUNCH_COOPERATIVE, _LAUNCH_CLUSTER, _LAUNCH_PROGRAMMATIC = 2, 4, 6
-
-
-class _LaunchAttribute(ctypes.Structure):
-    _fields_ = (("id", c_int), ("pad", c_int), ("value", c_uint * 16))
-
-
-class _LaunchConfig(ctypes.Structure):
-    _fields_ = (
-        ("grid", c_uint * 3),
-        ("block", c_uint * 3),
-        ("smem_bytes", c_uint),
-        ("stream", c_void_p),
-        ("attributes", ctypes.POINTER(_LaunchAttribute)),
-        ("attribute_count", c_uint),
-    )
 
 
 @functools.cache
@@ -254,41 +238,3 @@ class Module:
     def __del__(self) -> None:
         if self.handle:
             load_driver().cuModuleUnload(self.handle)
-
-
-Extent = tuple[int, int, int]
-
-
-def launch(
-    function: Function,
-    extents: tuple[Extent, Extent, Extent],
-    smem_bytes: int,
-    stream: Stream,
-    arguments: Any,
-    programmatic: bool,
-    cooperative: bool = False,
-) -> None:
-    """Launch with `arguments`, a ctypes array of pointers to the argument values.
-
-    extents: of the grid, of a block and of a cluster; cooperative: all blocks run at once, or the
-    driver refuses.
-    """
-    grid, block, cluster = extents
-    attributes = (_LaunchAttribute * 3)()
-    count = 0
-    if cluster != (1, 1, 1):
-        attributes[count].id = _LAUNCH_CLUSTER
-        attributes[count].value[:3] = cluster
-        count += 1
-    if programmatic:
-        attributes[count].id = _LAUNCH_PROGRAMMATIC
-        attributes[count].value[0] = 1
-        count += 1
-    if cooperative:
-        attributes[count].id = _LAUNCH_COOPERATIVE
-        attributes[count].value[0] = 1
-        count += 1
-    config = _LaunchConfig(
-        (c_uint * 3)(*grid), (c_uint * 3)(*block), smem_bytes, stream.handle, attributes, count
-    )
-    call("cuLaunchKernelEx", byref(config), function.handle, arguments, None)

@@ -9,8 +9,9 @@ from ctypes import c_void_p
 from typing import Any
 
 from autoq.errors import DriverError, TargetError
-from autoq.runtime.cuda.driver import Event, Function, Memory, Module, Stream, clear, launch
+from autoq.runtime.cuda.driver import Event, Function, Memory, Module, Stream, clear
 from autoq.runtime.cuda.graph import CudaGraph, captured_node
+from autoq.runtime.cuda.launching import launch
 from autoq.runtime.cuda.tensor_map import TensorMap
 from autoq.runtime.kernel import Argument, Buffer, CudaKernel, Launch, Scalar
 from autoq.runtime.kernel_check import array_bytes
