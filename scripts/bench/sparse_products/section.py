@@ -17,6 +17,7 @@ _PEERS = {
 }  # fmt: skip
 _COLLECTED = 256
 """Columns of the dense side that the README shows."""
+_COLLECTED_PEERS = ("blocked_ell_int8 8", "blocked_ell_fastest", "magicube", "int8")
 _DENSE = {"int8": "cuBLASLt int8, dense"}
 _SHOWN = (
     ("4096x4096x4096 v8 0.9", "4096 cubed, vectors of 8, 0.9",
@@ -45,8 +46,9 @@ def products(result: Mapping[str, Any]) -> str:
             us(peers.get("float16")), us(peers.get(blocked)),
             "" if layer is None else f"{us(layer['us'])}, {layer['template']}",
         ])  # fmt: skip
+    commits = sorted({row["commit"][:7] for row in result["rows"]})
     text = (
-        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}. "
+        f"One {result['device']}, {result['date']}, commits {', '.join(commits)}. "
         f"Blocked-ELL has blocks of 128 x 128 of the same density. The last column is a layer of a "
         f"model with this weight, whose activations lie the other way round: the faster of what "
         f"skips zeros, turning included, and of a dense kernel, which is what `compile` takes."
@@ -92,11 +94,10 @@ def summary(
     cells.append(_beside(words, own, peer, "torch's fastest attention, dense float16"))
     means = {row["peer"]: row for row in collected["means"]
              if row["sparsity"] is None and row["n"] == _COLLECTED}  # fmt: skip
-    for peer, name in _PEERS.items():
-        if peer in means:
-            ratio = means[peer]["by_default"]
-            cells.append([f"96 matrices of pruned layers, {_COLLECTED} columns", "", name, "",
-                          f"{ratio:.2f}"])  # fmt: skip
+    for peer in _COLLECTED_PEERS:
+        ratio = means[peer]["by_default"]
+        words = f"96 matrices of pruned layers, {_COLLECTED} columns"
+        cells.append([words, "", _PEERS[peer], "", f"{ratio:.2f}"])
     for sparsity in ("0.9", "0.95"):
         ratios = [min(row["peers"].values()) / row["autoq_us"] for row in encoders["cases"]
                   if row["case"].endswith(f" {sparsity} 8-8")]  # fmt: skip
@@ -185,8 +186,8 @@ def _fastest(rows: Rows) -> Mapping[str, Any] | None:
 SECTIONS = {
     "SPARSE": (products, "sparse_h200"),
     "SPARSE_COLLECTION": (collection, "sparse_collection_h200"),
-    "SAMPLED": (sampled, "sparse_attention_h100"),
-    "SPARSE_ATTENTION": (attention, "sparse_attention_h100"),
+    "SAMPLED": (sampled, "sparse_attention_h200"),
+    "SPARSE_ATTENTION": (attention, "sparse_attention_h200"),
     "PRUNED": (pruned, "tilewise_h200"),
 }
 """The text between the marks of each name, and the result that it is made from."""
