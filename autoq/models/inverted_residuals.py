@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 RESIDUAL_VARIANCE = 0.3
-"""That a block adds to its shortcut, so that activations keep their range with depth."""
+"""The variance that a block adds to its shortcut, so that activations keep their range with
+depth."""
 
 
 class Stage(NamedTuple):
@@ -35,7 +36,7 @@ class Block(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """Of what it adds, or of its output."""
+        """The variance of what it adds, or of its output."""
         return RESIDUAL_VARIANCE if self.has_shortcut else 1.0
 
 

@@ -31,7 +31,7 @@ from autoq.residual.setting import (
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
 DEFAULT_COUNTS = {"channels": 64, "low-rank": 1}
-"""Of corrections that have a count."""
+"""The counts of corrections that have one."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure
 
 _GATHER_COST = 10
-"""Of the rows of b that a CPU gathers, beside 1 for each row of a vector."""
+"""The cost of a row of b that a CPU gathers, where each row of a vector costs 1."""
 
 _GPU_VECTOR = 8
 """A product of tensor cores takes eight rows, also of shorter vectors."""
@@ -102,7 +102,7 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
 
 
 def _out_dtype(in_dtype: str) -> str:
-    """Of y, where none is asked for."""
+    """The dtype of y where none is asked for."""
     return in_dtype if in_dtype in FLOATS else "int32"
 
 

@@ -95,7 +95,7 @@ class TileWork:
 
 
 def tile_work(plan: AttentionPlan) -> TileWork:
-    """Of a tile of keys of one warp."""
+    """What one warp executes for a tile of keys."""
     config, work = plan.config, plan.workload
     passes, loads = 2 if plan.twice else 1, plan.scorings + 1
     scores = 16 * config.row_tiles * config.tile_keys / 32

@@ -18,6 +18,7 @@ from autoq.templates.cuda.attention.byte_source import BYTES
 from autoq.templates.cuda.attention.float_source import FLOATS
 from autoq.templates.cuda.attention.fragment_source import FRAGMENTS
 from autoq.templates.cuda.attention.memory_source import MEMORY
+from autoq.templates.cuda.attention.pitches import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.plan import AttentionPlan
 from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
@@ -90,9 +91,9 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
         + BLOCK
         + entry
     )
-    pitches = plan.row_pitches
+    pitches = row_pitches(work)
     out = 1 if work.out_dtype == "float32" else plan.size
-    batch, head, row = plan.mask_pitches
+    batch, head, row = mask_pitches(work)
     return NumberNamespace(
         "attention",
         source,

@@ -201,7 +201,7 @@ class HaloTiling:
 
     @cached_property
     def weight_barriers(self) -> int:
-        """Of the weight ring, of the parts of the resident weights, or of all of them."""
+        """Barriers of the weight ring, of the resident weights' parts, or of all of them."""
         parts = -(-self.steps_per_tile // self.config.steps_together)
         whole = choose(self.config.resident, 1, 2 * self.config.ring_stages)
         return choose(self.config.in_parts, parts, whole)

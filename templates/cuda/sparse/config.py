@@ -108,7 +108,7 @@ class PanelTiling:
 
     @property
     def digit_bits(self) -> int:
-        """Of what a product takes of a value of either side."""
+        """Bits of what a product takes of a value of either side."""
         return 8
 
     @property

@@ -54,7 +54,7 @@ _MOST_SUM = (1 << 31) - 1
 _MOST_SUMS = 128
 """Of a thread, in registers."""
 _ALIGNED_BYTES = 16
-"""Of a row of b: a copy takes whole 16 bytes."""
+"""What the bytes of a row of b are a multiple of: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
 
 

@@ -13,6 +13,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.attention.float_source import ROUNDED
+from autoq.templates.cuda.attention.pitches import mask_pitches
 from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.wgmma.block_source import BLOCK
@@ -133,7 +134,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
     source += BLOCK + SOFTMAX
     source += ROUNDED + FLOATS + FLOAT_LOOP if work.floating else _BYTE_PARTS
     source += entry
-    batch, head, row = plan.mask_pitches
+    batch, head, row = mask_pitches(work)
     return NumberNamespace(
         "attention",
         source,
@@ -163,7 +164,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
 
 
 def _atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
-    """Of scores, and of shares with values."""
+    """The instructions of scores, and of shares with values."""
     work, tile_keys = plan.workload, plan.config.tile_keys
     k = STEP_BYTES // plan.size
     shares, sums = (work.v_dtype, "float32") if work.floating else ("uint8", "int32")

@@ -57,7 +57,7 @@ class ElementsTiling:
 
     @property
     def row_bytes(self) -> int:
-        """Of a row of the panel."""
+        """Bytes of a row of the panel."""
         return self.config.lanes * UNIT_BYTES
 
     @property

@@ -9,12 +9,13 @@ from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.residual.bands import BAND, NOWHERE, STEP_BYTES
 
 COLUMNS = 64
-"""Of a warp's tile: what is gathered of an entry for a side of rows is a piece of 64 bytes."""
+"""Columns of a warp's tile: what is gathered of an entry for a side of rows is a piece of 64
+bytes."""
 
 _HELD_STEPS = 8
-"""Of a band of columns, asked for while the one before is multiplied."""
+"""Steps of a band of columns that are asked for while the one before is multiplied."""
 _OWN_STEPS = 8
-"""Of the band of rows, which all warps read for every tile: the first cache holds them not."""
+"""Steps of the band of rows, which all warps read for every tile: they pass the first cache."""
 OWN_BYTES = _OWN_STEPS * STEP_BYTES
 _CHUNK = 32 * COLUMNS
 WARP_BYTES = 2 * (_CHUNK + _HELD_STEPS * STEP_BYTES)
