@@ -47,17 +47,23 @@ def products(result: Mapping[str, Any]) -> str:
         cells.append([
             case, us(own["us"]), own["template"], us(peers.get("int8")),
             us(peers.get("float16")), us(peers.get(blocked)),
-            "" if layer is None else f"{us(layer['us'])}, {layer['template']}",
+            "-" if layer is None else f"{us(layer['us'])}, {layer['template']}",
         ])  # fmt: skip
     commits = sorted({row["commit"][:7] for row in result["rows"]})
     text = (
         f"One {result['device']}, {result['date']}, commits {', '.join(commits)}. "
-        f"Blocked-ELL has blocks of 128 x 128 of the same density. The last column is a layer of a "
-        f"model with this weight, whose activations lie the other way round: the faster of what "
-        f"skips zeros, turning included, and of a dense kernel, which is what `compile` takes."
+        f"Blocked-ELL has blocks of 128 x 128 of the same density."
     )
     titles = ["m x k x n, vector, sparsity", "autoq", "kernel", "cuBLASLt int8, dense",
               "cuBLASLt float16, dense", "cuSPARSE Blocked-ELL int8", "as a layer"]  # fmt: skip
+    if any(cell[-1] != "-" for cell in cells):
+        text += (
+            " The last column is a layer of a model with this weight, whose activations lie the "
+            "other way round: the faster of what skips zeros, turning included, and of a dense kernel, "
+            "which is what `compile` takes."
+        )
+    else:
+        titles, cells = titles[:-1], [cell[:-1] for cell in cells]
     return table(text, titles, cells)
 
 
