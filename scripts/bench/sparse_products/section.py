@@ -59,8 +59,8 @@ def products(result: Mapping[str, Any]) -> str:
     if any(cell[-1] != "-" for cell in cells):
         text += (
             " The last column is a layer of a model with this weight, whose activations lie the "
-            "other way round: the faster of what skips zeros, turning included, and of a dense kernel, "
-            "which is what `compile` takes."
+            "other way round: the faster of what skips zeros, turning included, and of a dense "
+            "kernel, which is what `compile` takes."
         )
     else:
         titles, cells = titles[:-1], [cell[:-1] for cell in cells]
