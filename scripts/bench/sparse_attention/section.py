@@ -121,7 +121,7 @@ def _days(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 SECTIONS = {
-    "SPARSE_TRANSFORMER": (encoders, "sparse_transformer_h100"),
+    "SPARSE_TRANSFORMER": (encoders, "sparse_transformer_h200"),
     "SAMPLED_COLLECTION": (collection, "sampled_h100"),
     "SOFTMAX_ACCURACY": (softmax, "softmax_accuracy_h100"),
 }

@@ -93,7 +93,7 @@ def _prepare(request: _Request) -> str:
     if job is None:
         expected = workload.reference_in_threads(activations, constants, _REFERENCE_THREADS)
         arrays = stored_activations(workload, activations), stored_outputs(workload, expected)
-        uneven = variation(np.asarray(constants["pointers"]))
+        uneven = variation(np.asarray(constants.get("pointers", ())))
         write_arrays(request.path, (*arrays, uneven))
         return ""
     template = _BY_NAME[job.template]
@@ -157,6 +157,8 @@ def records(
 
 
 def variation(pointers: np.ndarray) -> float:
-    """Standard deviation of the rows' lengths by their mean."""
+    """Standard deviation of the rows' lengths by their mean; 0 of a weight that is dense."""
+    if not len(pointers):
+        return 0.0
     lengths = np.diff(pointers)
     return float(lengths.std() / max(lengths.mean(), 1e-9))

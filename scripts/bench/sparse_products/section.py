@@ -17,13 +17,17 @@ _PEERS = {
 }  # fmt: skip
 _COLLECTED = 256
 """Columns of the dense side that the README shows."""
-_DENSE = {"int8": "cuBLASLt int8, dense"}
+_MEANS = {
+    "blocked_ell_int8 8": "cuSPARSE, blocks of 8", "blocked_ell_fastest": "of up to 128",
+    "magicube": "Magicube", "int8": "dense cuBLASLt",
+}  # fmt: skip
 _SHOWN = (
-    ("4096x4096x4096 v8 0.9", "4096 cubed, vectors of 8, 0.9",
-     {**_DENSE, "blocked_ell_int8 8": "cuSPARSE int8, blocks of 8", "magicube": "Magicube"}),
-    ("4096x4096x4096 v128 0.75", "4096 cubed, vectors of 128, 0.75",
-     {**_DENSE, "blocked_ell_int8 128": "cuSPARSE int8, blocks of 128"}),
+    ("4096x4096x4096 v8 0.9", "bytes, 4096 cubed, vectors of 8, 0.9",
+     {"int8": "dense cuBLASLt", "blocked_ell_int8 8": "cuSPARSE", "magicube": "Magicube"}),
+    ("4096x4096x4096 v128 0.75", "bytes, 4096 cubed, vectors of 128, 0.75",
+     {"int8": "dense cuBLASLt", "blocked_ell_int8 128": "cuSPARSE"}),
 )  # fmt: skip
+_OWN_ATTENTION = ("sparse_attention_fused",)
 _ATTENTION = "sparse attention 2x8 8192x8192x64 0.900 sparse float16 8-8"
 _DENSE_ATTENTION = ("torch cudnn", "torch flash")
 _LAYER = " as a layer"
@@ -43,16 +47,23 @@ def products(result: Mapping[str, Any]) -> str:
         cells.append([
             case, us(own["us"]), own["template"], us(peers.get("int8")),
             us(peers.get("float16")), us(peers.get(blocked)),
-            "" if layer is None else f"{us(layer['us'])}, {layer['template']}",
+            "-" if layer is None else f"{us(layer['us'])}, {layer['template']}",
         ])  # fmt: skip
+    commits = sorted({row["commit"][:7] for row in result["rows"]})
     text = (
-        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}. "
-        f"Blocked-ELL has blocks of 128 x 128 of the same density. The last column is a layer of a "
-        f"model with this weight, whose activations lie the other way round: the faster of what "
-        f"skips zeros, turning included, and of a dense kernel, which is what `compile` takes."
+        f"One {result['device']}, {result['date']}, commits {', '.join(commits)}. "
+        f"Blocked-ELL has blocks of 128 x 128 of the same density."
     )
     titles = ["m x k x n, vector, sparsity", "autoq", "kernel", "cuBLASLt int8, dense",
               "cuBLASLt float16, dense", "cuSPARSE Blocked-ELL int8", "as a layer"]  # fmt: skip
+    if any(cell[-1] != "-" for cell in cells):
+        text += (
+            " The last column is a layer of a model with this weight, whose activations lie the "
+            "other way round: the faster of what skips zeros, turning included, and of a dense "
+            "kernel, which is what `compile` takes."
+        )
+    else:
+        titles, cells = titles[:-1], [cell[:-1] for cell in cells]
     return table(text, titles, cells)
 
 
@@ -77,43 +88,33 @@ def summary(
     encoders: Mapping[str, Any],
 ) -> str:
     """Some rows of all that is sparse, for the README."""
-    cells = []
-    by_case = _grouped(products["rows"], "case")
+    cells, by_case = [], _grouped(products["rows"], "case")
     for case, words, peers in _SHOWN:
-        rows = by_case[case]
-        own = _fastest(row for row in rows if "template" in row)
-        times = {row["peer"]: row["us"] for row in rows if "peer" in row}
-        cells += [_beside(words, own, times.get(peer), name) for peer, name in peers.items()]
+        own = _fastest(row for row in by_case[case] if "template" in row)
+        times = {row["peer"]: us(row["us"]) for row in by_case[case] if "peer" in row}
+        others = ", ".join(f"{name} {times[peer]}" for peer, name in peers.items())
+        cells.append([words, us(None if own is None else own["us"]), others])
     attended = _grouped(attentions["rows"], "workload")[_ATTENTION]
-    own = _fastest(row for row in attended if row["kernel"] == "sparse_attention_fused")
-    dense = _fastest(row for row in attended if row["kernel"] in _DENSE_ATTENTION)
-    peer = None if dense is None else dense["us"]
-    words = "attention of 8,192 tokens, 8 heads, batch 2, a mask of 0.9"
-    cells.append(_beside(words, own, peer, "torch's fastest attention, dense float16"))
-    means = {row["peer"]: row for row in collected["means"]
+    own, dense = (
+        _fastest(row for row in attended if row["kernel"] in kernels)
+        for kernels in (_OWN_ATTENTION, _DENSE_ATTENTION)
+    )
+    times = [us(None if one is None else one["us"]) for one in (own, dense)]
+    words = "attention, 8,192 tokens, 8 heads, batch 2, a mask of 0.9"
+    cells.append([words, times[0], f"torch's fastest without a mask, float16 {times[1]}"])
+    means = {row["peer"]: row["by_default"] for row in collected["means"]
              if row["sparsity"] is None and row["n"] == _COLLECTED}  # fmt: skip
-    for peer, name in _PEERS.items():
-        if peer in means:
-            ratio = means[peer]["by_default"]
-            cells.append([f"96 matrices of pruned layers, {_COLLECTED} columns", "", name, "",
-                          f"{ratio:.2f}"])  # fmt: skip
-    for sparsity in ("0.9", "0.95"):
-        ratios = [min(row["peers"].values()) / row["autoq_us"] for row in encoders["cases"]
-                  if row["case"].endswith(f" {sparsity} 8-8")]  # fmt: skip
-        words = f"whole encoders under masks of {sparsity}, {len(ratios)} shapes"
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        cells.append([words, "", "torch's fastest, dense float16", "", f"{mean:.2f}"])
-    devices = dict.fromkeys(each["device"] for each in (products, collected, attentions, encoders))
-    return table(
-        f"One {' and one '.join(devices)}, bytes, microseconds; means are geometric.",
-        ["sparse", "autoq", "beside", "takes", "times as fast"], cells,
-    )  # fmt: skip
-
-
-def _beside(words: str, own: Mapping[str, Any] | None, peer: float | None, name: str) -> list[str]:
-    if own is None or peer is None:
-        return [words, "-", name, "-", "-"]
-    return [words, us(own["us"]), name, us(peer), f"{peer / own['us']:.2f}"]
+    others = ", ".join(f"{name} {means[peer]:.2f}" for peer, name in _MEANS.items())
+    words = f"96 matrices of pruned layers, {_COLLECTED} columns, geometric means"
+    cells.append([words, "1", others])
+    ratios = [min(row["peers"].values()) / row["autoq_us"] for row in encoders["cases"]
+              if row["case"].endswith(" 0.9 8-8")]  # fmt: skip
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    words = f"encoders under masks of 0.9, {len(ratios)} shapes, geometric mean"
+    cells.append([words, "1", f"torch's fastest without a mask, float16 {mean:.2f}"])
+    device = products["device"].removeprefix("NVIDIA ")
+    lines = [[f"sparse, one {device}, us", "autoq", "others"], ["---"] * 3, *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def sampled(result: Mapping[str, Any]) -> str:
@@ -185,8 +186,8 @@ def _fastest(rows: Rows) -> Mapping[str, Any] | None:
 SECTIONS = {
     "SPARSE": (products, "sparse_h200"),
     "SPARSE_COLLECTION": (collection, "sparse_collection_h200"),
-    "SAMPLED": (sampled, "sparse_attention_h100"),
-    "SPARSE_ATTENTION": (attention, "sparse_attention_h100"),
+    "SAMPLED": (sampled, "sparse_attention_h200"),
+    "SPARSE_ATTENTION": (attention, "sparse_attention_h200"),
     "PRUNED": (pruned, "tilewise_h200"),
 }
 """The text between the marks of each name, and the result that it is made from."""
