@@ -47,7 +47,9 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / SMEM_BYTES_A_CLOCK
     if config.picked:  # eight words of a lane of four warps for an instruction
         moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
-    arriving, own = x_bytes + steps * step_bytes, x_bytes + steps * step_bytes / config.cluster
+    # Those who pick gain nothing by weights that come to all blocks of a cluster (H100).
+    sharing = 1 if config.picked else config.cluster
+    arriving, own = x_bytes + steps * step_bytes, x_bytes + steps * step_bytes / sharing
     fetched = max(arriving / _bytes_a_clock(tiling), own / _L2_BYTES_A_CLOCK)
     busy = max(product, moved, fetched)
     if config.picked:
