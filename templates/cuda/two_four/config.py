@@ -31,8 +31,6 @@ class TwoFourConfig:
     group: tiles of rows of y that blocks go through before they take the next weights.
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     passing: rows of y that pass through shared memory at once.
-    apart: whether consumers behind the first one begin when the ring is full, so that one has
-        outputs while another one multiplies.
     """
 
     columns: int
@@ -42,7 +40,6 @@ class TwoFourConfig:
     group: int
     cluster: int = 1
     passing: int = 64
-    apart: bool = False
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,6 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         "group": _GROUPS,
         "cluster": (1, 2),
         "passing": _COLUMNS,
-        "apart": (False, True),
     }
 
     def tiling_of(config: TwoFourConfig) -> TwoFourTiling:
@@ -94,13 +93,9 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
         """Rows of y pass in equal parts."""
         return config.columns % config.passing == 0
 
-    def others_are_there(config: TwoFourConfig) -> bool:
-        """One consumer has no others to be apart from."""
-        return config.consumers > 1 or not config.apart
-
     constraints = (
-        others_are_there, clusters_have_tiles, passes_are_whole, tiles_are_filled,
-        shared_memory_suffices, registers_suffice,
+        clusters_have_tiles, passes_are_whole, tiles_are_filled, shared_memory_suffices,
+        registers_suffice,
     )  # fmt: skip
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 

@@ -57,7 +57,6 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "K_STAGES": tiling.k_stages, "WEIGHT_TILES": tiling.weight_tiles,
             "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items, "CLUSTER": config.cluster,
             "CLUSTERS": tiling.clusters(target), "PASS": config.passing,
-            "APART": config.apart,
             "VECTOR_BYTES": tiling.vector_bytes, "CHANNELS": tiling.terms,
             "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,

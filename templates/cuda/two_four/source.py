@@ -197,8 +197,6 @@ __device__ __forceinline__ void multiply_tiles(
   SUM sums[ALL];
   const Channels own = shared_terms(from);
   const int rank = block % CLUSTER;
-  if (APART && consumer > 0)  // the last stage that the first tile fills
-    barrier_wait(ring.full + 8 * (STAGES < K_STAGES ? STAGES - 1 : K_STAGES - 1), 0);
   for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
     const Tile tile = tile_of(item, rank);
     const int row = tile.rows * COLUMNS;
