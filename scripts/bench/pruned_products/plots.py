@@ -52,15 +52,18 @@ def points(rows: list[dict[str, Any]], dtype: str) -> dict[str, dict[float, floa
 
 
 def draw_times(result: Mapping[str, Any], path: Path) -> None:
-    """A panel for each type: times over sparsities, dense products as lines."""
+    """A panel for each type that was measured: times by sparsity, dense products as lines."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(_DTYPES), figsize=(16, 5))
-    for axis, dtype in zip(axes, _DTYPES, strict=True):
-        for name, series in points(result["rows"], dtype).items():
+    panels = {dtype: points(result["rows"], dtype) for dtype in _DTYPES}
+    panels = {dtype: found for dtype, found in panels.items() if found}
+    size = (16 / 3 * len(panels), 6)
+    figure, axes = pyplot.subplots(1, len(panels), figsize=size, squeeze=False)
+    for axis, (dtype, found) in zip(axes[0], panels.items(), strict=True):
+        for name, series in found.items():
             places = sorted(series)
             times = [series[place] for place in places]
             if name in ("cublaslt", "cublas", "autoq dense"):
@@ -74,7 +77,7 @@ def draw_times(result: Mapping[str, Any], path: Path) -> None:
         axis.set_xlabel("sparsity")
         axis.set_ylabel("us, lower is better")
         axis.set_title(f"4096 cubed, {dtype}")
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     dates = sorted({row["date"] for row in result["rows"]})
     figure.suptitle(f"{result['device']}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}")
     figure.tight_layout()

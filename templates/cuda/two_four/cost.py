@@ -9,7 +9,7 @@ from autoq.templates.target import Target
 
 _SMEM_BYTES_A_CLOCK, _L2_BYTES_A_CLOCK = 128.0, 45.0
 _PRODUCT_CLOCKS = 0.65
-"""Of an instruction, for each of its columns, where all come in time; the tensor cores take 0.54."""
+"""Of an instruction, for each of its columns, where all is there; the tensor cores take 0.54."""
 _SHARED = 1.1
 """Of the time of what blocks load, where it comes to all blocks of a cluster."""
 _VALUE_CLOCKS, _PASS_CLOCKS, _MEETING_CLOCKS = 0.06, 100.0, 1000.0

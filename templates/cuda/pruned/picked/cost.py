@@ -47,8 +47,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / SMEM_BYTES_A_CLOCK
     if config.picked:  # eight words of a lane of four warps for an instruction
         moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
-    arriving, own = x_bytes + steps * step_bytes, x_bytes + steps * step_bytes / config.cluster
-    fetched = max(arriving / _bytes_a_clock(tiling), own / _L2_BYTES_A_CLOCK)
+    fetched = (x_bytes + steps * step_bytes) / _bytes_a_clock(tiling)
     busy = max(product, moved, fetched)
     if config.picked:
         each = _BORDERED_STEP_CLOCKS if config.bordered else _STEP_CLOCKS
@@ -64,14 +63,14 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
 
 
 def _bytes_a_clock(tiling: PickedTiling) -> float:
-    """That arrive at a multiprocessor at most: what is under way, each latency again."""
+    """That arrive at a multiprocessor: at most what is under way, each latency again."""
     config = tiling.config
     held_x, held = (2.0, 2.0) if config.picked else (1.0, 1.0)
     x = max(0.5, config.x_stages - held_x) * tiling.x_stage_bytes
     weights = config.sides * max(0.5, config.stages - held) * tiling.weight_bytes
     pixels = tiling.operand.images is not None and not config.bordered
     latency = _PIXELS_LATENCY_CLOCKS if pixels else _LATENCY_CLOCKS
-    return config.blocks * (x + weights) / latency
+    return min(_L2_BYTES_A_CLOCK, config.blocks * (x + weights) / latency)
 
 
 def steps_of_tile(tiling: PickedTiling) -> float:

@@ -21,7 +21,7 @@ _DEPTHS = (2, 4)
 _STAGES = (2, 3, 4, 6)
 _JOINED = (1, 2)
 _CLUSTERS = (1, 2)
-_COLUMNS = (0, 112, 128, 176, 192, 208, 224, 240, 256)
+_COLUMNS = (0, 112, 128, 176, 192, 208, 224, 256)
 WIDEST = 256
 """Columns of an instruction."""
 _MOST_CONSUMERS = 4

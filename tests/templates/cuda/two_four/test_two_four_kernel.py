@@ -81,7 +81,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
             TwoFourConfig(64, 1, 1, 4, 8),
         ),
         (replace(FLOATS, bias=True), TwoFourConfig(128, 2, 1, 3, 4)),
-        (replace(FLOATS, n=240, bias=True), TwoFourConfig(128, 1, 1, 2, 4, 2, 128)),
+        (replace(FLOATS, n=250, bias=True), TwoFourConfig(128, 2, 1, 2, 4, 2, 128)),
         (
             FloatGemm(70, 99, 72, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
                       sparsity=Sparsity.two_four()),
