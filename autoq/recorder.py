@@ -222,7 +222,7 @@ def _foreign(places: Mapping[Job, Place], templates: Mapping[str, Template]) -> 
     return frozenset(
         job
         for job, (_, compiled) in places.items()
-        if compiled.source != source_hash(templates[job.template].build.__module__)
+        if compiled.source != source_hash(templates[job.template].module)
     )
 
 

@@ -21,7 +21,7 @@ from onnx import numpy_helper
 
 from autoq import Session
 from autoq.errors import ArtifactError
-from autoq.four_bits import holds_four_bits
+from autoq.quantization.four_bits import holds_four_bits
 
 FLOAT_TOLERANCE = 1e-4
 """Largest error of a float32 model, relative to the largest expected value."""

@@ -1,7 +1,12 @@
-"""Writes quantised networks of random weights as ONNX, and images to calibrate them with."""
+"""Writes quantised networks of random weights as ONNX, and images to calibrate and run them with.
+
+Prints the path of the network asked for.
+"""
 
 from __future__ import annotations
 
+import argparse
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +14,8 @@ import numpy as np
 import onnx
 
 from autoq import models
-from autoq.four_bits import to_four_bits
-from autoq.quantization import quantize
+from autoq.quantization.four_bits import to_four_bits
+from autoq.quantization.quantize import quantize
 
 BITS = (8, 4)
 NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
@@ -31,7 +36,7 @@ NETWORKS: dict[str, Callable[..., onnx.ModelProto]] = {
 def make_network(network: str, image: int, folder: Path, bits: int = 8) -> Path:
     """The path of `<network>.int<bits>.onnx` (QDQ, per channel), made unless it is there.
 
-    One of 4 bits keeps its ends in 8 bits (`autoq.four_bits`).
+    One of 4 bits keeps its ends in 8 bits (`autoq.quantization.four_bits`).
     """
     quantized = folder / f"{network}.int{bits}.onnx"
     if quantized.exists():
@@ -48,3 +53,19 @@ def make_network(network: str, image: int, folder: Path, bits: int = 8) -> Path:
     np.savez(images, input=rng.standard_normal((4, 3, image, image)).astype(np.float32))
     quantize(plain, images, quantized)
     return quantized
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("network", choices=NETWORKS)
+    parser.add_argument("--bits", type=int, default=8, choices=BITS, help="of the inner layers")
+    parser.add_argument("--image", type=int, default=224, help="height and width in pixels")
+    parser.add_argument("--folder", type=Path, default=Path("build/models"))
+    options = parser.parse_args()
+    # onnxruntime advises on its own scripts through the root logger.
+    logging.getLogger().setLevel(logging.ERROR)
+    print(make_network(options.network, options.image, options.folder, options.bits))
+
+
+if __name__ == "__main__":
+    main()

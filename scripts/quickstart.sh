@@ -20,7 +20,7 @@ autoq=.venv/bin/autoq
 $autoq env
 
 step "write an int8 ResNet-18 for 224x224 images"
-model=$(.venv/bin/python scripts/make_resnet.py --depth 18 --image 224 --folder $folder)
+model=$(.venv/bin/python scripts/make_model.py resnet18 --image 224 --folder $folder)
 echo "$model"
 
 step "tune for $tuning_seconds s"

@@ -14,7 +14,7 @@ from autoq.report.progress import PlainProgress
 from autoq.tuner import list_tasks
 
 sys.path.insert(0, str(Path(__file__).parent))
-from make_resnet import make
+from make_model import make_network
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="folder of compiled kernels")
     parser.add_argument("--folder", type=Path, required=True, help="for the record files")
     options = parser.parse_args()
-    model = make(options.depth, 224, options.models)
+    model = make_network(f"resnet{options.depth}", 224, options.models)
     options.folder.mkdir(parents=True, exist_ok=True)
     for batch in map(int, options.batches.split(",")):
         shapes = {"input": (batch, 3, 224, 224)}

@@ -44,6 +44,8 @@ class Template:
     dynamic: whether it takes products whose x was quantised as it came (`Epilogue.dynamic`).
     preference: of templates that match a workload the one with the largest is used untuned.
     preference_for(workload, target): its preference where that depends on the workload.
+    module: the one that defines it, on whose source code its kernels depend; where `build` stands
+        in another one it must be given.
     """
 
     name: str
@@ -61,6 +63,11 @@ class Template:
     dynamic: bool = False
     preference: int = 0
     preference_for: Callable[[Any, Target], int] | None = None
+    module: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.module:
+            object.__setattr__(self, "module", self.build.__module__)
 
     def matches(self, workload: Workload, target: Target) -> bool:
         """Whether the template can compute the workload exactly on the target."""

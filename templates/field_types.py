@@ -63,7 +63,7 @@ def _check(kind: Any) -> Callable[[Any], bool]:
 
 
 def _check_tuple(first: Any, *others: Any) -> Callable[[Any], bool]:
-    """Of items of one type: as many as it is named, or any number."""
+    """A check of tuples of one type: of as many items as it is named, or of any number."""
     check = _check(first)
     length = None if others == (...,) else 1 + len(others)
     return lambda value: (

@@ -130,6 +130,9 @@ HARDWARE = {
 }  # fmt: skip
 """Rows by architecture, oldest first."""
 
+SMEM_BYTES_A_CLOCK = 128.0
+"""Bytes to and from a multiprocessor's shared memory on any architecture: 32 banks of 4 bytes."""
+
 MOST_SMEM_BYTES = max(row.smem_bytes for row in HARDWARE.values())
 """Shared memory that no block of any architecture exceeds."""
 

@@ -16,7 +16,7 @@ def templates_in(*packages: str) -> tuple[Template, ...]:
     """The `TEMPLATE` of every module of the packages: in their order, preferred ones first.
 
     Raises ImportError that names the module for one that cannot be imported, InputError for a
-    `TEMPLATE` that is none, and for two of one name.
+    `TEMPLATE` that is none or says that it stands in another module, and for two of one name.
     """
     found: list[Template] = []
     for package in packages:
@@ -34,6 +34,11 @@ def templates_in(*packages: str) -> tuple[Template, ...]:
 def _template(module: str, found: object) -> Template:
     if not isinstance(found, Template):
         raise InputError(f"module {module}: TEMPLATE is a {type(found).__name__}, not a Template")
+    if found.module != module:
+        raise InputError(
+            f"module {module}: its TEMPLATE says {found.module}, whose source code would stand for "
+            "its own; make it with module=__name__"
+        )
     return found
 
 

@@ -122,11 +122,12 @@ class TurnedProduct:
         """What `pack` gives."""
         return self.inner.packed(_product(workload), config)
 
-    def template(self) -> Template:
-        """The template, untuned behind every dense one."""
+    def template(self, module: str) -> Template:
+        """The template that a module defines, untuned behind every dense one."""
         return Template(
             f"gemm_{self.inner.name}", self.inner.version, self.matches, self.space, self.default,
             self.build, self.pack, self.packed, preference=self.inner.preference + _BEHIND_DENSE,
+            module=module,
         )  # fmt: skip
 
 

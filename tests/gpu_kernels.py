@@ -72,7 +72,7 @@ def sampled(
     space = template.space(workload, target)
     if OPTIONS.folder is None:
         return space.sample(np.random.default_rng(seed), count)
-    sources = source_hash(template.space.__module__)
+    sources = source_hash(template.module)
     parts = (template.name, key(workload), target, seed, count, sources)
     text = "\n".join(map(repr, parts))
     entry = OPTIONS.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.configs"

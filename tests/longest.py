@@ -35,7 +35,7 @@ LONGEST = (
     "templates/cuda/attention/test_attention_wgmma.py",
     "templates/cuda/batched/test_batched_wgmma.py",
     "templates/cuda/mixed/wgmma/test_mixed_compile.py",
-    "test_four_bits.py",
+    "quantization/test_four_bits.py",
     "networks/test_light_models.py",
     "templates/cuda/movement/test_movement.py",
     "templates/cuda/wgmma/test_wgmma_compile.py",

@@ -1,8 +1,9 @@
-"""How long a file may be, and how many parameters a function may take."""
+"""How many lines a file may have, modules a folder, and parameters a function."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
@@ -16,7 +17,7 @@ FILES = sorted(
     for folder in ("autoq", "search", "templates", "scripts", "tests")
     for path in (ROOT / folder).rglob("*.py")
 )
-LINES, PARAMETERS = 300, 8
+LINES, MODULES, PARAMETERS = 300, 24, 8
 
 COMMANDS = ROOT / "autoq" / "cli"
 """Functions here take a parameter for each option of a verb."""
@@ -43,6 +44,11 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 def test_no_file_is_long():
     long = {str(path): text.count("\n") for path in FILES if (text := path.read_text())}
     assert long and [item for item in long.items() if item[1] > LINES] == []
+
+
+def test_no_folder_holds_many_modules():
+    counts = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    assert counts and [(str(at), n) for at, n in counts.items() if n > MODULES] == []
 
 
 def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -15,7 +15,7 @@ from autoq.errors import EnvironmentFault
 
 # What each verb loads before it does anything.
 _MODULES = {
-    "quantize": "autoq.quantization",
+    "quantize": "autoq.quantization.quantize",
     "tune": "autoq.tuner, autoq.frontend, autoq.graph",
     "gemm": "autoq.tuner",
     "record": "autoq.recorder",

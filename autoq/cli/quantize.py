@@ -39,7 +39,7 @@ def quantize(
     Without --calibration the ranges come from random numbers: good for timing, not for accuracy.
     """
     from autoq.paths import require_writable
-    from autoq.quantization import quantize as quantize_model
+    from autoq.quantization.quantize import quantize as quantize_model
     from autoq.scratch import scratch_as_temporary_directory, sweep
 
     require_writable(output)

@@ -29,10 +29,11 @@ from autoq.templates.oracle.residual_quantisation import Quantised, compensated,
 from autoq.templates.target import Target
 
 _WINDOW_BYTES = 8
-"""Of a value of a window, in float32: written once and read once."""
+"""Bytes moved for a value of a window in float32, which is written once and read once."""
 
 _OPERATIONS_A_BYTE = 90
-"""Where a target's rates are unknown: 0.63 TOPS and 7 GB/s of a core with AVX512-VNNI."""
+"""What is assumed where a target's rates are unknown: 0.63 TOPS and 7 GB/s of a core with
+AVX512-VNNI."""
 
 
 def chosen_settings(

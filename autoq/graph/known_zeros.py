@@ -13,13 +13,14 @@ from autoq.templates.sparse.tiles import FULL, GRANULARITIES, beside_tiles
 from autoq.templates.sparse.two_four import is_two_four
 
 MOST_STORED = 0.5
-"""Of a weight, that a product in vectors multiplies by: above it no kernel beats a dense one."""
+"""The largest share of a weight that a product in vectors multiplies by: above it no kernel beats a
+dense one."""
 
 _NARROW = 32
 """Vectors up to which a weight that fits them is not looked at as tiles of as many columns."""
 
 _FULL_VECTORS = 0.8
-"""Of the values of a weight that fits vectors, those that are not zero."""
+"""The share of nonzero values in the vectors of a weight that fits them."""
 
 _HALF_FULL = 0.5
 """The least of them: what has fewer is a weight of single values, which vectors hold besides."""
@@ -31,7 +32,7 @@ Vectors of 4 of 16 leave a quarter of a tile. Narrow tiles hold single values at
 """
 
 _MOST_SINGLE = 0.75
-"""Of a weight, that a product with single values multiplies by, alone or beside tiles."""
+"""The largest share of a weight that a product with single values multiplies by."""
 
 
 def two_four_classes(weight: np.ndarray) -> Iterator[Sparsity]:

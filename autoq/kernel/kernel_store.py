@@ -84,7 +84,7 @@ def _made_from(
 ) -> str:
     """All that a kernel depends on, the source code of the compiler and of entries included."""
     compiler = nvcc_version() if target.kind == "cuda" else ""
-    sources = source_hash(template.build.__module__), source_hash(__name__)
+    sources = source_hash(template.module), source_hash(__name__)
     parts = (template.name, key(workload), config, form, target, compiler, tvm.__version__)
     return "\n".join(map(repr, (*parts, *sources)))
 

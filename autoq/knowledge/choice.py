@@ -71,7 +71,7 @@ def predicted(
 
 
 def _estimated(space: Space[Any], but: Sequence[int]) -> list[int]:
-    """Of each part of some random draws the one with the least estimate, so that they differ."""
+    """The draw of least estimate of each part of some random draws, so that they differ."""
     names = space.feature_names
     if ESTIMATE not in names:
         return []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 LARGEST_BYTES = 1 << 20
-"""Of a model that ships, compressed."""
+"""The size of a compressed model that ships, at most."""
 
 _XZ, _LARGEST_TEXT = b"\xfd7zXZ\x00", 1 << 26
 

@@ -147,7 +147,7 @@ class _Batch:
         self.matmul.launch(item, stream, (byref(alpha), byref(beta)), matrices)
 
     def largest_error(self, y: np.ndarray) -> float:
-        """Of an element of some pairs: in steps, or of floats by their root mean square."""
+        """That of some pairs' elements: in steps, or of floats by their root mean square."""
         kind = element(self.out_dtype).dtype
         shape = (self._pairs, self._m, self._columns)
         pairs = np.random.default_rng(1).permutation(self._pairs)[:_CHECKED_PAIRS]

@@ -182,7 +182,7 @@ class _Product:
         form.matmul.launch(item, stream, factors, (a, b, y, y))
 
     def largest_error(self, y: np.ndarray, form: _Form) -> float:
-        """Of the elements of the checked rows, in units of their root mean square."""
+        """That of the checked rows' elements, in units of their root mean square."""
         layer = self._layer
         found = y.view(element(layer.out_dtype).dtype).reshape(layer.y_shape)
         found = (found.T if layer.weight_left else found)[self._rows].astype(np.float32)

@@ -45,7 +45,7 @@ class Expected:
 
     @property
     def bytes(self) -> int:
-        """Of host memory, bounds included."""
+        """Bytes of host memory, bounds included."""
         bounds = (array for one in self._bounds for array in one.arrays)
         return sum(array.nbytes for array in (*self.outputs, *bounds))
 

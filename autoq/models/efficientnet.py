@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from autoq.models.inverted_residuals import Block, Stage, blocks
 from autoq.models.writer import ModelWriter
 
 _STAGES = (
-    (1, 3, 1, 16, 1),
-    (6, 3, 2, 24, 2),
-    (6, 5, 2, 40, 2),
-    (6, 3, 2, 80, 3),
-    (6, 5, 1, 112, 3),
-    (6, 5, 2, 192, 4),
-    (6, 3, 1, 320, 1),
+    Stage(1, 3, 1, 16, 1),
+    Stage(6, 3, 2, 24, 2),
+    Stage(6, 5, 2, 40, 2),
+    Stage(6, 3, 2, 80, 3),
+    Stage(6, 5, 1, 112, 3),
+    Stage(6, 5, 2, 192, 4),
+    Stage(6, 3, 1, 320, 1),
 )
-"""Expansion, filter size, stride, output channels and blocks of each stage."""
 _STEM, _HEAD = 32, 1280
 _SQUEEZE = 4
 """Channels of a block's input to one of its squeezed vector."""
@@ -30,8 +30,6 @@ _SILU_GAIN = 2.8
 """One over the mean square of x * sigmoid(x) for a normal x of variance 1."""
 _GATE_GAIN = 4.0
 """One over the square of sigmoid(0), which gates of random weights lie around."""
-_RESIDUAL = 0.3
-"""Variance that a block adds to its shortcut, so that activations keep their range with depth."""
 
 
 def efficientnet_b0(
@@ -44,14 +42,9 @@ def efficientnet_b0(
     writer = ModelWriter(np.random.default_rng(seed))
     x = writer.conv("input", 3, _STEM, 3, 2, "stem", gain=1.0)
     x = _silu(writer, x, "stem")
-    channels = _STEM
-    for stage, (expansion, size, stride, k, blocks) in enumerate(_STAGES):
-        for block in range(blocks):
-            step = stride if block == 0 else 1
-            name = f"stage{stage + 1}.{block}"
-            x = _block(writer, x, channels, k, expansion, size, step, name)
-            channels = k
-    x = writer.conv(x, channels, _HEAD, 1, name="head", gain=_GAIN)
+    for block in blocks(_STAGES, _STEM):
+        x = _block(writer, x, block)
+    x = writer.conv(x, _STAGES[-1].channels, _HEAD, 1, name="head", gain=_GAIN)
     x = _silu(writer, x, "head")
     writer.classifier(x, _HEAD, classes)
     return writer.model("efficientnet_b0", batch, image, classes)
@@ -62,21 +55,19 @@ def _silu(writer: ModelWriter, x: str, name: str) -> str:
     return writer.node("Mul", [x, gate], f"{name}.silu")
 
 
-def _block(
-    writer: ModelWriter, x: str, c: int, k: int, expansion: int, size: int, stride: int, name: str
-) -> str:
+def _block(writer: ModelWriter, x: str, block: Block) -> str:
     """A mobile inverted bottleneck: expand, filter each channel, squeeze and excite, project."""
-    wide, y, gain = c * expansion, x, _GAIN
-    if expansion > 1:
+    name, c, k, wide, size, stride = block
+    y, gain = x, _GAIN
+    if wide > c:
         y = writer.conv(y, c, wide, 1, name=f"{name}.expand", gain=_GAIN)
         y, gain = _silu(writer, y, f"{name}.expand"), _SILU_GAIN
     y = writer.conv(y, wide, wide, size, stride, f"{name}.depthwise", gain=gain, groups=wide)
     y = _silu(writer, y, f"{name}.depthwise")
     y = _gated(writer, y, wide, c // _SQUEEZE, name)
-    shortcut = stride == 1 and c == k
-    gain = _SILU_GAIN * _GATE_GAIN * (_RESIDUAL if shortcut else 1.0)
+    gain = _SILU_GAIN * _GATE_GAIN * block.variance
     y = writer.conv(y, wide, k, 1, name=f"{name}.project", gain=gain)
-    return writer.node("Add", [y, x], f"{name}.add") if shortcut else y
+    return writer.node("Add", [y, x], f"{name}.add") if block.has_shortcut else y
 
 
 def _gated(writer: ModelWriter, x: str, channels: int, squeezed: int, name: str) -> str:

@@ -9,21 +9,19 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from autoq.models.inverted_residuals import Block, Stage, blocks
 from autoq.models.writer import ModelWriter
 
 _STAGES = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
+    Stage(1, 3, 1, 16, 1),
+    Stage(6, 3, 2, 24, 2),
+    Stage(6, 3, 2, 32, 3),
+    Stage(6, 3, 2, 64, 4),
+    Stage(6, 3, 1, 96, 3),
+    Stage(6, 3, 2, 160, 3),
+    Stage(6, 3, 1, 320, 1),
 )
-"""Expansion, output channels, blocks and stride of each stage."""
 _STEM, _HEAD = 32, 1280
-_RESIDUAL = 0.3
-"""Variance that a block adds to its shortcut, so that activations keep their range with depth."""
 
 
 def mobilenet_v2(
@@ -37,13 +35,9 @@ def mobilenet_v2(
     writer.constant(np.array(0, np.float32), "zero")
     writer.constant(np.array(6, np.float32), "six")
     x = _clipped(writer, writer.conv("input", 3, _STEM, 3, 2, "stem"), "stem")
-    channels = _STEM
-    for stage, (expansion, k, blocks, stride) in enumerate(_STAGES):
-        for block in range(blocks):
-            step, name = (stride if block == 0 else 1), f"stage{stage + 1}.{block}"
-            x = _block(writer, x, channels, k, expansion, step, name)
-            channels = k
-    x = _clipped(writer, writer.conv(x, channels, _HEAD, 1, name="head"), "head")
+    for block in blocks(_STAGES, _STEM):
+        x = _block(writer, x, block)
+    x = _clipped(writer, writer.conv(x, _STAGES[-1].channels, _HEAD, 1, name="head"), "head")
     writer.classifier(x, _HEAD, classes)
     return writer.model("mobilenet_v2", batch, image, classes)
 
@@ -52,16 +46,14 @@ def _clipped(writer: ModelWriter, x: str, name: str) -> str:
     return writer.node("Clip", [x, "zero", "six"], f"{name}.relu6")
 
 
-def _block(
-    writer: ModelWriter, x: str, c: int, k: int, expansion: int, stride: int, name: str
-) -> str:
+def _block(writer: ModelWriter, x: str, block: Block) -> str:
     """An inverted residual: expand, filter each channel, project without an activation."""
-    wide, y = c * expansion, x
-    if expansion > 1:
+    name, c, k, wide, size, stride = block
+    y = x
+    if wide > c:
         y = writer.conv(y, c, wide, 1, name=f"{name}.expand", gain=1.0)
         y = _clipped(writer, y, f"{name}.expand")
-    y = writer.conv(y, wide, wide, 3, stride, f"{name}.depthwise", groups=wide)
+    y = writer.conv(y, wide, wide, size, stride, f"{name}.depthwise", groups=wide)
     y = _clipped(writer, y, f"{name}.depthwise")
-    shortcut = stride == 1 and c == k
-    y = writer.conv(y, wide, k, 1, name=f"{name}.project", gain=2 * (_RESIDUAL if shortcut else 1))
-    return writer.node("Add", [y, x], f"{name}.add") if shortcut else y
+    y = writer.conv(y, wide, k, 1, name=f"{name}.project", gain=2 * block.variance)
+    return writer.node("Add", [y, x], f"{name}.add") if block.has_shortcut else y

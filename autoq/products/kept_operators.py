@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Place:
             if (made_of, values) not in _kept:
                 akin = next((kept for key, kept in _kept.items() if key[0] == made_of), None)
                 _kept[made_of, values] = (
-                    self._compiled(workload, constants) if akin is None
+                    self.compiled(workload, constants) if akin is None
                     else akin.with_constants(constants)
                 )  # fmt: skip
             _kept.move_to_end((made_of, values))
@@ -49,9 +50,8 @@ class Place:
                 _kept.popitem(last=False)
             return _kept[made_of, values]
 
-    def _compiled(
-        self, workload: Workload, constants: Mapping[str, np.ndarray]
-    ) -> CompiledOperator:
+    def compiled(self, workload: Workload, constants: Mapping[str, Any]) -> CompiledOperator:
+        """A kernel of the workload with these constants."""
         return operator(
             workload,
             target=self.host,

@@ -20,15 +20,16 @@ DENSITIES = (0.0, 1 / 256, 1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2)
 """Shares of values that matter at which a sparse correction is timed, as far as lists have room."""
 
 _OPERATIONS = {"cpu": 2**31, "cuda": 2**40}
-"""Of the product that is timed, at most, by the kind of target: some milliseconds."""
+"""The operations of a product that is timed, at most, by the kind of target: some milliseconds."""
 _MEAN_SMALL, _CUT, _MEAN_LARGE = 0.45, 0.775, 0.975
-"""Of made-up magnitudes: 0.3 to 0.6, and 0.95 to 1 for those that matter."""
+"""Made-up magnitudes: 0.3 to 0.6, and 0.95 to 1 for those that matter."""
 _WORTH = 0.95
-"""Of a whole side's time: what lists may take to be worth their larger error."""
+"""The share of a whole side's time that lists may take to be worth their larger error."""
 _NEARLY_FULL = 8 / 9
-"""Of the lists' room: a share of random values that does not exceed it."""
+"""The share of the lists' room that random values do not exceed."""
 _TURNS = 9
-"""Of timing all densities; least times of more than a few bear other work on the machine."""
+"""How often all densities are timed; least times of more than a few bear other work on the
+machine."""
 
 
 def measured_crossover(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.option_types import require_types
 from autoq.products.finite import require_finite
 from autoq.products.kept_crossovers import crossover_of
-from autoq.products.kept_operators import Place, make_place
+from autoq.products.kept_operators import Place
+from autoq.products.option_fields import options_of
+from autoq.products.placed_options import PlacedOptions
 from autoq.products.residual_crossover import measured_crossover
 from autoq.residual.candidates import Block, in_order_of_cost
 from autoq.residual.channels import with_channels
@@ -31,11 +31,11 @@ from autoq.residual.setting import (
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
 DEFAULT_COUNTS = {"channels": 64, "low-rank": 1}
-"""Of corrections that have a count."""
+"""The counts of corrections that have one."""
 
 
 @dataclass(frozen=True)
-class ProductOptions:
+class ProductOptions(PlacedOptions):
     """Where and how a product is computed.
 
     count: residual channels that "channels" appends along k, or the rank of "low-rank".
@@ -45,21 +45,8 @@ class ProductOptions:
     """
 
     count: int | None = None
-    target: Any = "auto"
-    tuning_records: Any = ()
-    use_shipped_records: bool = True
-    cache_dir: Any = None
     check_finite: bool = True
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_types(self)
-
-    @property
-    def place(self) -> Place:
-        """What computes products; raises TargetError where the target has no device here."""
-        records = self.tuning_records
-        return make_place(self.target, records, self.use_shipped_records, self.cache_dir)
 
 
 def residual_matmul(
@@ -93,7 +80,7 @@ def residual_matmul(
     tolerance that no correction reaches included, TargetError without the device, RecordError or
     BuildError as `autoq.operator`.
     """
-    chosen = _options(options)
+    chosen = options_of(ProductOptions, options)
     if tolerance is None:
         setting = _setting(bits, threshold, correction, crossover, chosen.count)
     else:
@@ -120,15 +107,6 @@ def residual_matmul(
     if not isinstance(product.y, np.ndarray):
         return product
     return replace(product, y=product.y.reshape(*operands.leading, operands.n))
-
-
-def _options(options: Mapping[str, Any]) -> ProductOptions:
-    """Options by field name; raises InputError for unknown names and wrong values."""
-    known = {field.name for field in fields(ProductOptions)}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
-    return ProductOptions(**options)
 
 
 def _setting(

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.option_types import require_types
-from autoq.products.kept_operators import make_place
 from autoq.products.masks import mask_vectors
 from autoq.products.option_fields import options_of
+from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
-from autoq.single_operator import CompiledOperator, operator
+from autoq.single_operator import CompiledOperator
 from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.sparse.strided import StridedMatrix
 from autoq.templates.sparse.vector_matrix import VectorMatrix
@@ -21,7 +20,7 @@ from autoq.templates.structure import Structure
 
 
 @dataclass(frozen=True)
-class SddmmOptions:
+class SddmmOptions(PlacedOptions):
     """What follows the product, and where it is computed.
 
     out_dtype: int32, float16, bfloat16 or float32; None for int32 of integers of 4 and 8 bits,
@@ -37,13 +36,6 @@ class SddmmOptions:
     vector: int = 8
     stride: int = 0
     b_dtype: str | None = None
-    target: Any = "auto"
-    tuning_records: Any = ()
-    use_shipped_records: bool = True
-    cache_dir: Any = None
-
-    def __post_init__(self) -> None:
-        require_types(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +128,7 @@ def _compiled(
     vectors: VectorMatrix, k: int, a_dtype: str, chosen: SddmmOptions
 ) -> CompiledOperator:
     """The kernel of a mask."""
-    place = make_place(
-        chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
-    )
+    place = chosen.place
     b_dtype = chosen.b_dtype or a_dtype
     narrow = a_dtype.removeprefix("u") in ("int4", "int8")
     out_dtype = chosen.out_dtype or ("int32" if narrow else "float32")
@@ -154,14 +144,7 @@ def _compiled(
             constants[name] = _scale(name, 1.0 if given is None else given, extent)
         elif given is not None:
             raise InputError(f"{name}: sums of int32 have no scale; choose another out_dtype")
-    return operator(
-        workload,
-        target=place.host,
-        constants=constants,
-        tuning_records=place.tuning_records,
-        use_shipped_records=place.use_shipped_records,
-        cache_dir=place.cache_dir,
-    )
+    return place.compiled(workload, constants)
 
 
 def _scale(name: str, value: Any, extent: int) -> np.ndarray:

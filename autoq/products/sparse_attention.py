@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.option_types import require_types
-from autoq.products.kept_operators import make_place
 from autoq.products.masks import mask_vectors
 from autoq.products.option_fields import options_of
+from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
-from autoq.single_operator import CompiledOperator, operator
+from autoq.single_operator import CompiledOperator
 from autoq.templates.operators.sparse_attention import GROUP, ORDERS, SparseAttention
 from autoq.templates.structure import Structure
 
 
 @dataclass(frozen=True)
-class SparseAttentionOptions:
+class SparseAttentionOptions(PlacedOptions):
     """How the layer is quantised, and where it is computed.
 
     softmax_bits: of a share, 8 or 16. qkv_bits: of q, k and v, 4 or 8. order: of the axes of q, k,
@@ -33,13 +32,9 @@ class SparseAttentionOptions:
     qkv_bits: int = 8
     order: str = ORDERS[0]
     scale: float | None = None
-    target: Any = "auto"
-    tuning_records: Any = ()
-    use_shipped_records: bool = True
-    cache_dir: Any = None
 
     def __post_init__(self) -> None:
-        require_types(self)
+        super().__post_init__()
         if self.order not in ORDERS:
             raise InputError(f"order {self.order!r:.40}: choose {' or '.join(ORDERS)}")
 
@@ -97,9 +92,7 @@ def sparse_attention_operator(
     """
     chosen = options_of(SparseAttentionOptions, options)
     vectors = mask_vectors(mask, GROUP)
-    place = make_place(
-        chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
-    )
+    place = chosen.place
     workload = SparseAttention(
         batch, heads, vectors.rows, vectors.columns, depth,
         Structure.of(vectors.lengths, vectors.pointers, vectors.indices),
@@ -113,11 +106,4 @@ def sparse_attention_operator(
         "kept": kept.astype(np.uint8),
         "scale": np.array([scale], np.float32),
     }
-    return operator(
-        workload,
-        target=place.host,
-        constants=constants,
-        tuning_records=place.tuning_records,
-        use_shipped_records=place.use_shipped_records,
-        cache_dir=place.cache_dir,
-    )
+    return place.compiled(workload, constants)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import InputError
-from autoq.option_types import require_types
-from autoq.products.kept_operators import make_place
+from autoq.products.option_fields import options_of
+from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
-from autoq.single_operator import CompiledOperator, operator
+from autoq.single_operator import CompiledOperator
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm
@@ -24,14 +23,14 @@ from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.structure import Structure
 
 _GATHER_COST = 10
-"""Of the rows of b that a CPU gathers, beside 1 for each row of a vector."""
+"""The cost of a row of b that a CPU gathers, where each row of a vector costs 1."""
 
 _GPU_VECTOR = 8
 """A product of tensor cores takes eight rows, also of shorter vectors."""
 
 
 @dataclass(frozen=True)
-class SpmmOptions:
+class SpmmOptions(PlacedOptions):
     """What follows the product, and where it is computed.
 
     scale: float32, a number or one for each row; what is not int32 needs it, unless factors are
@@ -51,13 +50,6 @@ class SpmmOptions:
     b_zero_point: int = 0
     out_zero_point: int = 0
     vector: int | None = None
-    target: Any = "auto"
-    tuning_records: Any = ()
-    use_shipped_records: bool = True
-    cache_dir: Any = None
-
-    def __post_init__(self) -> None:
-        require_types(self)
 
 
 def spmm(a: Any, b: Any, **options: Any) -> Any:
@@ -84,10 +76,8 @@ def spmm_operator(a: Any, n: int, in_dtype: str = "int8", **options: Any) -> Com
     `autoq.tune` takes; records serve all matrices of its class. Arguments and errors are those of
     `spmm`.
     """
-    chosen = _options(options)
-    place = make_place(
-        chosen.target, chosen.tuning_records, chosen.use_shipped_records, chosen.cache_dir
-    )
+    chosen = options_of(SpmmOptions, options)
+    place = chosen.place
     matrix = _in_vectors(a, chosen.vector, place.host)
     matrix = _of_floats(matrix, in_dtype) if in_dtype in FLOATS else _of_fewest_bits(matrix)
     structure = Structure.of(matrix.lengths, matrix.pointers, matrix.indices)
@@ -95,23 +85,7 @@ def spmm_operator(a: Any, n: int, in_dtype: str = "int8", **options: Any) -> Com
         matrix.rows, n, matrix.columns, matrix.vector, structure, in_dtype,
         str(matrix.values.dtype), Epilogue(chosen.out_dtype or _out_dtype(in_dtype)),
     )  # fmt: skip
-    return operator(
-        workload,
-        target=place.host,
-        constants=_constants(workload, matrix, chosen),
-        tuning_records=place.tuning_records,
-        use_shipped_records=place.use_shipped_records,
-        cache_dir=place.cache_dir,
-    )
-
-
-def _options(options: Mapping[str, Any]) -> SpmmOptions:
-    """Options by field name; raises InputError for unknown names and wrong values."""
-    known = {field.name for field in fields(SpmmOptions)}
-    unknown = sorted(set(options) - known)
-    if unknown:
-        raise InputError(f"unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
-    return SpmmOptions(**options)
+    return place.compiled(workload, _constants(workload, matrix, chosen))
 
 
 def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
@@ -128,7 +102,7 @@ def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
 
 
 def _out_dtype(in_dtype: str) -> str:
-    """Of y, where none is asked for."""
+    """The dtype of y where none is asked for."""
     return in_dtype if in_dtype in FLOATS else "int32"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from autoq.pruning.border_bias import BorderClasses
+from autoq.pruning.border_kinds import BorderKinds
 from autoq.pruning.onnx_constants import OnnxConstants, attribute
 from autoq.pruning.onnx_weights import OnnxWeight, node_name
 
@@ -19,34 +19,32 @@ class BiasWriter:
     def __init__(self, graph: onnx.GraphProto, constants: OnnxConstants) -> None:
         self._graph, self._constants = graph, constants
 
-    def takes(
-        self, node: onnx.NodeProto, classes: BorderClasses | None, weight: OnnxWeight
-    ) -> bool:
+    def takes(self, node: onnx.NodeProto, kinds: BorderKinds | None, weight: OnnxWeight) -> bool:
         """Whether anything can be added to the product of a weight.
 
         Quantised products take integers, which their bias alone holds, one value a channel.
         """
-        if classes is None or attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1) != 1:
+        if kinds is None or attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1) != 1:
             return False
         name = node.input[2] if len(node.input) > 2 else ""
         known = self._constants.value(name) if name else None
         if weight.scale is None:
             return not name or (name in self._constants.tensors and known.ndim == 1)
-        return bool(name) and classes.alike and self._integers(name)
+        return bool(name) and kinds.alike and self._integers(name)
 
     def add(
-        self, node: onnx.NodeProto, by_tap: np.ndarray, classes: BorderClasses, weight: OnnxWeight
+        self, node: onnx.NodeProto, by_tap: np.ndarray, kinds: BorderKinds, weight: OnnxWeight
     ) -> None:
         """Add values [taps, n], each where its tap lies within the image."""
-        if classes.alike:
+        if kinds.alike:
             self._add_vector(node, by_tap.sum(axis=0), weight)
             return
         n = by_tap.shape[1]
-        table = classes.table(by_tap.reshape(*weight.taps, n))[None]
+        table = kinds.table(by_tap.reshape(*weight.taps, n))[None]
         dtype = helper.tensor_dtype_to_np_dtype(weight.tensor.data_type)
         name = self._constants.add(table.astype(dtype), f"{node_name(node)}.border")
         made = []
-        for axis, places in enumerate(classes.places, start=2):
+        for axis, places in enumerate(kinds.places, start=2):
             index = self._constants.add(places, f"{node_name(node)}.places")
             output = self._constants.fresh(f"{node_name(node)}.border")
             made.append(helper.make_node("Gather", [name, index], [output], output, axis=axis))

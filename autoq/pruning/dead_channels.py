@@ -9,7 +9,7 @@ import onnx
 import onnx.shape_inference
 
 from autoq.pruning.bias import BiasWriter
-from autoq.pruning.border_bias import BorderClasses, border_classes
+from autoq.pruning.border_kinds import BorderKinds, border_kinds
 from autoq.pruning.channel_links import Link, find_links
 from autoq.pruning.onnx_constants import OnnxConstants
 from autoq.pruning.onnx_weights import OnnxWeight
@@ -105,8 +105,8 @@ class DeadChannels:
             by_tap[:, ~masks[place].any(axis=0)] = 0
             node = weight.readers[0]
             if by_tap.any():
-                classes = self._classes(place)
-                self._bias.add(node, by_tap[:, survivors[place]], classes, weight)
+                kinds = self._kinds(place)
+                self._bias.add(node, by_tap[:, survivors[place]], kinds, weight)
             self._constants.take(node, 1, ~gone, _axes(weight)[1])
             self.removed[place] |= gone
         producer = self._weights[link.producer]
@@ -127,16 +127,16 @@ class DeadChannels:
         found = np.ones(next(iter(link.outputs.values())).shape, bool)
         for place, name in link.consumers.items():
             weight = self._weights[place]
-            if not self._bias.takes(weight.readers[0], self._classes(place), weight):
+            if not self._bias.takes(weight.readers[0], self._kinds(place), weight):
                 found &= link.outputs[name] == 0
         return found & np.logical_and.reduce([np.isfinite(v) for v in link.outputs.values()])
 
-    def _classes(self, place: int) -> BorderClasses | None:
+    def _kinds(self, place: int) -> BorderKinds | None:
         weight = self._weights[place]
         node = weight.readers[0]
         if not weight.convolves:
-            return BorderClasses((), ())
-        return border_classes(node, weight.taps, self._extents.get(node.input[0]))
+            return BorderKinds((), ())
+        return border_kinds(node, weight.taps, self._extents.get(node.input[0]))
 
     def _rows_of(self, place: int, channels: np.ndarray) -> np.ndarray:
         """The rows of a matrix that read these input channels, in the order (r, s, c)."""

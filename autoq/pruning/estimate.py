@@ -59,7 +59,7 @@ def work_share(structure: Pruned) -> float:
 
 
 def _seconds(workload: Workload, target: Target) -> float:
-    """Of the kernel that is used untuned; 0 where nothing is known."""
+    """Seconds of the kernel that is used untuned; 0 where nothing is known."""
     templates = matching(workload, target)
     if templates and templates[0].estimate is not None:
         config = templates[0].default(workload, target)

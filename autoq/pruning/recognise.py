@@ -35,7 +35,7 @@ VECTOR_ROWS = (4, 16)
 """Rows of vectors that are looked for outside of tiles."""
 
 _ORDER = {"bw": 0, "vw": 1, "trw": 2, "tw": 2, "tvw": 2, "tew": 3, "ew": 4}
-"""From the most specific pattern to what fits everything."""
+"""Patterns from the most specific to the one that fits everything."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,7 @@ def _compiled(
     config = plain_config(planned.candidate.config)
     what = Compiled(
         template.name, template.version, config, planned.drawn,
-        source_hash(template.build.__module__), None, built.message,
+        source_hash(template.module), None, built.message,
     )  # fmt: skip
     return what, built.kernel
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from autoq.errors import InputError
 from autoq.measure.job import REGISTRY, Timing
 from autoq.option_types import require_types
-from autoq.tuning.options import LONGEST_SECONDS, MOST_JOBS
+from autoq.tuning.options import require_limits
 
 EXPORTS = ("t4",)
 
@@ -45,15 +45,7 @@ class RecordOptions:
             raise InputError(f"--samples {self.samples}: at least 1 is needed")
         if self.repeat < 1:
             raise InputError(f"--repeat {self.repeat}: at least 1 is needed")
-        if not 0 <= self.jobs <= MOST_JOBS:
-            raise InputError(f"--jobs {self.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
-        for name in ("timeout", "build_timeout", "time_budget"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= LONGEST_SECONDS:
-                raise InputError(
-                    f"--{name.replace('_', '-')} {value}: a positive time is needed, "
-                    f"at most {LONGEST_SECONDS} s"
-                )
+        require_limits(self)
         if not self.devices or min(self.devices) < 0 or len({*self.devices}) < len(self.devices):
             raise InputError(f"--devices {self.devices}: name each GPU once, by its number")
         for name in self.export:

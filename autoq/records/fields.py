@@ -15,7 +15,7 @@ SHORTEST, LONGEST = 1e-9, 1e6
 """Seconds that a kernel can take; a clock of a GPU is half a nanosecond."""
 
 MOST_OPERATIONS = 10**30
-"""Of a workload that means something: days of the fastest computer."""
+"""The most operations of a workload that means something: days of the fastest computer."""
 
 LONGEST_TEXT = 2000
 """Characters of a name, a workload or a configuration."""

@@ -75,7 +75,7 @@ def _space(one: SpaceComparison, name: str) -> dict[str, Any]:
 
 
 def _shares(one: SpaceComparison) -> dict[str, float]:
-    """Of the recorded configurations the share that reaches each fraction of the best speed."""
+    """The share of recorded configurations that reaches each fraction of the best speed."""
     seconds = np.array([t.seconds or math.inf for t in one.replayable.measured.values()])
     fractions = one.rows[0].fractions if one.rows else ()
     return {

@@ -27,7 +27,8 @@ THRESHOLDS = tuple(4.0 * 2.0 ** (-step / 2) for step in range(21))
 """What is tried, the largest first: 4 to 1/256."""
 
 FULL_COST = 3.0
-"""Of a full correction, in products of integers; a side that takes part whole is one of them."""
+"""The cost of a full correction, in products of integers; a side that takes part whole is one of
+them."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 from autoq.templates.oracle.residual_quantisation import largest_integer, scales
 
 _Scales = tuple[np.ndarray, np.ndarray]
-"""Of rows or columns: what they are multiplied by, and the steps of the integers."""
+"""What rows or columns are multiplied by, and the steps of their integers."""
 
 
 def with_channels(

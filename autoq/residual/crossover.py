@@ -5,7 +5,8 @@ from __future__ import annotations
 from autoq.templates.target import Target
 
 DEFAULT_CROSSOVERS = {"cpu": 0.1, "cuda": 1 / 128}
-"""By the kind of a target, where none is given. On CUDA untuned lists have room for no more."""
+"""The crossover by the kind of a target, where none is given. On CUDA untuned lists have room for
+no more."""
 
 
 def default_crossover(target: Target) -> float:

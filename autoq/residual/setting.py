@@ -22,7 +22,7 @@ The activations of an image have one scale and filters one each, so that either 
 """
 
 DEFAULT_THRESHOLD = 1.0
-"""Of the sparse correction."""
+"""The threshold of the sparse correction."""
 
 LARGEST_TOLERANCE = 1.0
 """A product of zeros has this relative error."""

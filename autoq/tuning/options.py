@@ -87,13 +87,7 @@ class TuneOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"--{name.replace('_', '-')} {value}: at least 1 is needed")
-        for name in ("timeout", "build_timeout", "time_budget"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= LONGEST_SECONDS:
-                raise InputError(
-                    f"--{name.replace('_', '-')} {value}: a positive time is needed, "
-                    f"at most {LONGEST_SECONDS} s"
-                )
+        require_limits(self)
         if not 0 <= self.until_gain < 1:
             raise InputError(
                 f"--until-gain {self.until_gain}: a share of the model's time is needed, "
@@ -104,8 +98,6 @@ class TuneOptions:
             raise InputError(f"--tuner {self.tuner!r} is unknown; choose from {known}")
         check_layouts(self.layouts)
         make_precision(self.precision, self.threshold, self.tolerance)
-        if not 0 <= self.jobs <= MOST_JOBS:
-            raise InputError(f"--jobs {self.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
 
 
 def check_layouts(layouts: Sequence[str]) -> None:
@@ -114,6 +106,22 @@ def check_layouts(layouts: Sequence[str]) -> None:
     if unknown or not layouts:
         known = ", ".join(name.lower() for name in LAYOUTS)
         raise InputError(f"--layouts {','.join(unknown)!r} is unknown; choose from {known}")
+
+
+def require_limits(options: Any) -> None:
+    """Raise InputError for times, and for numbers of compilers, that no run can have.
+
+    options: with `timeout`, `build_timeout`, `time_budget` and `jobs`, as those of tuning.
+    """
+    for name in ("timeout", "build_timeout", "time_budget"):
+        value = getattr(options, name)
+        if value is not None and not 0 < value <= LONGEST_SECONDS:
+            raise InputError(
+                f"--{name.replace('_', '-')} {value}: a positive time is needed, "
+                f"at most {LONGEST_SECONDS} s"
+            )
+    if not 0 <= options.jobs <= MOST_JOBS:
+        raise InputError(f"--jobs {options.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
 
 
 def make_options(trials: int, options: Mapping[str, Any]) -> TuneOptions:

@@ -42,7 +42,7 @@ from autoq.templates.target import Target
 
 HEADS, DEPTH, BATCH = 4, 64, 64
 BITS = ((16, 8), (8, 8), (8, 4))
-"""Of the softmax, and of q, k and v."""
+"""Bits of the softmax, and of q, k and v."""
 DENSE = 0.0
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Of q, k and v, [batch, heads, length, depth], to the like."""
+"""A function of q, k and v, [batch, heads, length, depth], to the like."""
 
 DEPTH = 64
 

@@ -28,7 +28,7 @@ import onnxruntime
 from onnxruntime import quantization
 
 from autoq import Session, compile, models
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.scratch import scratch_folder, sweep
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

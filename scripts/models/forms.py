@@ -11,7 +11,7 @@ import onnx
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from autoq.models.weight_only import to_matmul_nbits
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 
 Feeds = Mapping[str, np.ndarray]
 

@@ -30,7 +30,7 @@ from storm_checks import Checks
 from storm_victims import KINDS, strike
 
 from autoq.models.writer import ModelWriter
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 
 # Some kills come after any time, so that they hit the start as well; the others after a number of
 # new records, which come in batches, and a moment more.

@@ -1,4 +1,4 @@
-"""Diversity-aware simulated annealing, the paper's search and the default.
+"""Diversity-aware simulated annealing, the paper's search.
 
 Source: "Learning from Distinctive Candidates to Optimize Reduced-Precision Convolution Program
 on Tensor Cores", sections 3.4 and 4.1: every point makes two mutants, half of all mutants are

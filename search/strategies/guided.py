@@ -14,7 +14,7 @@ import numpy as np
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategies.estimated_model import EstimatedModel
 from autoq.search.strategies.history import History
-from autoq.search.strategies.shares import share_out
+from autoq.search.strategies.shares import shares_of
 from autoq.search.trial import Trial
 
 C = TypeVar("C")
@@ -51,7 +51,7 @@ class Guided(Generic[C]):
         chosen: list[int] = []
         if self._history.successes and n > 0:
             self._refit()
-            for member, share in enumerate(self._shares(n).tolist()):
+            for member, share in enumerate(shares_of(self._history, n).tolist()):
                 chosen += self._best(member, share) if share else []
         return self._history.hand_out(self._history.fill(chosen, n, self._rng))
 
@@ -63,16 +63,6 @@ class Guided(Generic[C]):
         if self._history.seconds != self._fitted_on:
             self._model.fit(*self._history.arrays())
             self._fitted_on = dict(self._history.seconds)
-
-    def _shares(self, n: int) -> np.ndarray:
-        """How many of n each member gets; what is asked for and not told yet counts as tried."""
-        members = self._space.member_count
-        seen = np.fromiter(self._history.seen, np.int64, len(self._history.seen))
-        tried = np.bincount(self._space.members_of(seen), minlength=members)
-        codes, seconds = self._history.arrays()
-        fastest = np.full(members, np.inf)
-        np.minimum.at(fastest, self._space.members_of(codes), seconds)
-        return share_out(n, tried, fastest)
 
     def _best(self, member: int, n: int) -> list[int]:
         """Up to n unseen codes of a member, from each model in turn the best that is left.

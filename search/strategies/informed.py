@@ -19,7 +19,7 @@ from autoq.search.search_space import SearchSpace
 from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.search.strategies.history import History
 from autoq.search.strategies.ideas import Ideas
-from autoq.search.strategies.shares import share_out
+from autoq.search.strategies.shares import shares_of
 from autoq.search.trial import Trial
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Informed(Generic[C]):
         if self._prior is not None:
             return self._best_by_prior(range(members), n)
         chosen: list[int] = []
-        for member, share in enumerate(self._shares(n).tolist()):
+        for member, share in enumerate(shares_of(self._history, n).tolist()):
             chosen += self._best_by_prior([member], share) if share else []
         return chosen
 
@@ -229,16 +229,6 @@ class Informed(Generic[C]):
         mine = wanted[self._space.members_of(codes)] & np.isfinite(seconds)
         order = np.argsort(seconds[mine], kind="stable")[:_FASTEST]
         return np.asarray(codes[mine][order])
-
-    def _shares(self, n: int) -> np.ndarray:
-        """How many of n each member gets; what is asked for and not told yet counts as tried."""
-        members = self._space.member_count
-        seen = np.fromiter(self._history.seen, np.int64, len(self._history.seen))
-        tried = np.bincount(self._space.members_of(seen), minlength=members)
-        codes, seconds = self._history.arrays()
-        fastest = np.full(members, np.inf)
-        np.minimum.at(fastest, self._space.members_of(codes), seconds)
-        return share_out(n, tried, fastest)
 
     def _unseen(self, codes: np.ndarray, n: int) -> list[int]:
         found = [code for code in codes.tolist() if code not in self._history.seen]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
+
+from autoq.search.strategies.history import History
 
 # What searching may still take off the best time of a member that has had few trials: half of it,
 # and less with each further one. A guess on the safe side, since defaults of the products that were
@@ -13,6 +16,17 @@ _HOPE = 1.0
 _HOPE_TRIALS = 8.0
 # Of N trials together, a member gets this times sqrt(N) whatever its times: 3 of 32, 6 of 128.
 _LEAST = 0.5
+
+
+def shares_of(history: History[Any], n: int) -> np.ndarray:
+    """How many of n each member gets; what is asked for and not told yet counts as tried."""
+    space = history.space
+    seen = np.fromiter(history.seen, np.int64, len(history.seen))
+    tried = np.bincount(space.members_of(seen), minlength=space.member_count)
+    codes, seconds = history.arrays()
+    fastest = np.full(space.member_count, np.inf)
+    np.minimum.at(fastest, space.members_of(codes), seconds)
+    return share_out(n, tried, fastest)
 
 
 def share_out(n: int, tried: np.ndarray, best: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ _LOG2_E = 1.44269504
 _LN_2 = (0.693359375, -2.12194440e-4)
 """ln 2 as a number of few bits, whose small multiples are exact, and the rest."""
 _EXP_RANGE = (-104.0, 89.0)
-"""Where exp has become 0 and infinity."""
+"""The arguments at which exp has become 0 and infinity."""
 
 
 def exp(x: Expr, lanes: int) -> Expr:

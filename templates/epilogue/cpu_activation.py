@@ -9,6 +9,7 @@ from tvm.tirx import Expr
 
 from autoq.templates.cpu.vector import held, splat
 from autoq.templates.cpu.vector_functions import erf, exp, tanh
+from autoq.templates.epilogue.activation import LEAST_FACTOR
 
 
 def activated(v: Expr, activation: str, lanes: int) -> Expr:
@@ -22,9 +23,11 @@ def activated(v: Expr, activation: str, lanes: int) -> Expr:
 
     if activation == "relu":
         return T.Select(v < number(0.0), number(0.0), v)
+    least = number(LEAST_FACTOR[activation])
+    factor = T.Select(v < least, least, v)
     if activation == "gelu":
-        return number(0.5) * v * (number(1.0) + erf(v * number(math.sqrt(0.5)), lanes))
+        return number(0.5) * factor * (number(1.0) + erf(v * number(math.sqrt(0.5)), lanes))
     if activation == "gelu_tanh":
         inner = number(math.sqrt(2 / math.pi)) * (v + number(0.044715) * v * v * v)
-        return number(0.5) * v * (number(1.0) + tanh(inner, lanes))
-    return v / (number(1.0) + exp(-v, lanes))
+        return number(0.5) * factor * (number(1.0) + tanh(inner, lanes))
+    return factor / (number(1.0) + exp(-v, lanes))

@@ -196,7 +196,7 @@ class Attention(Workload, operator="attention"):
             raise InputError(f"{self}: scale = {scale:g}; scores are multiplied by a positive one")
 
     def tolerance(self, target: Target) -> Tolerance:
-        """Of bytes one step: a share beside a tie may be rounded the other way.
+        """One step of bytes: a share beside a tie may be rounded the other way.
 
         Kernels round shares to the type of v before they multiply them, whose errors of random
         signs are a unit in the last place of a row at the largest of millions. Rows of few keys,

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.border import border_classes
+from autoq.templates.borders.classes import border_classes
+from autoq.templates.borders.filtered_image import FilteredImage
 from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
@@ -25,14 +26,15 @@ from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
-class Conv2d(Product, operator="conv2d"):
+class Conv2d(FilteredImage, Product, operator="conv2d"):
     """Convolution `x [n, h, w, c]` with `weight [k, r, s, c / groups]`, then an epilogue.
 
     padding is (top, left, bottom, right) in pixels. `zero_point_border` says that the activations'
     zero point is not 0 and that padding exists: what lies outside the image then means that zero
-    point, and the kernel takes a bias for every kind of border (see `border.py`). `border_bias`
-    says that `bias` itself is int32 [row classes, column classes, k], one for every kind of border,
-    as where constant channels were left out of x: kernels are those of a `zero_point_border`.
+    point, and the kernel takes a bias for every kind of border (see `borders/bias.py`).
+    `border_bias` says that `bias` itself is int32 [row classes, column classes, k], one for every
+    kind of border, as where constant channels were left out of x: kernels are those of a
+    `zero_point_border`.
     in_dtype is int4, uint4, int8, uint8 or float32; weight_dtype int4 or int8 (float32 for
     float32).
     in_layout is that of x, out_layout that of y and of the residual: "NHWC", or "NHWCnc" where
@@ -100,18 +102,6 @@ class Conv2d(Product, operator="conv2d"):
             return False
         # The residual has y's shape, so its blocks hold as many channels.
         return residual is None or element(residual).bits == element(out).bits
-
-    @property
-    def p(self) -> int:
-        """Output height in pixels."""
-        reach = self.dilation[0] * (self.r - 1) + 1
-        return (self.h + self.padding[0] + self.padding[2] - reach) // self.stride[0] + 1
-
-    @property
-    def q(self) -> int:
-        """Output width in pixels."""
-        reach = self.dilation[1] * (self.s - 1) + 1
-        return (self.w + self.padding[1] + self.padding[3] - reach) // self.stride[1] + 1
 
     @property
     def operations(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.borders.filtered_image import FilteredImage
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.oracle.random_arrays import random_inputs
@@ -23,7 +24,7 @@ _FLOATS = ("float16", "bfloat16")
 
 
 @dataclass(frozen=True)
-class FloatConv2d(Workload, operator="float_conv2d"):
+class FloatConv2d(FilteredImage, Workload, operator="float_conv2d"):
     """Convolution of `x [n, h, w, c]` with `weight [k, r, s, c / groups]` and what follows it.
 
     As of a `FloatGemm`, `y = activation(sums + bias) + residual`, y and the residual
@@ -73,18 +74,6 @@ class FloatConv2d(Workload, operator="float_conv2d"):
         if self.sparsity is not None and self.groups > 1:
             raise InputError(f"{self}: the sparsity is that of the weight of one group")
         _ = self.product  # which refuses the rest
-
-    @property
-    def p(self) -> int:
-        """Output height in pixels."""
-        reach = self.dilation[0] * (self.r - 1) + 1
-        return (self.h + self.padding[0] + self.padding[2] - reach) // self.stride[0] + 1
-
-    @property
-    def q(self) -> int:
-        """Output width in pixels."""
-        reach = self.dilation[1] * (self.s - 1) + 1
-        return (self.w + self.padding[1] + self.padding[3] - reach) // self.stride[1] + 1
 
     @property
     def product(self) -> FloatGemm:

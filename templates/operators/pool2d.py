@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.borders.filtered_image import FilteredImage
 from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.field_types import require_positive
 from autoq.templates.oracle.random_arrays import bounds, random_inputs
@@ -20,7 +21,7 @@ from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
-class Pool2d(Workload, operator="pool2d"):
+class Pool2d(FilteredImage, Workload, operator="pool2d"):
     """Maximum or average over windows of `x [n, h, w, c]`; kind is "max" or "average".
 
     padding is (top, left, bottom, right) and already holds what ceil_mode asks for. A maximum
@@ -48,6 +49,7 @@ class Pool2d(Workload, operator="pool2d"):
     out_dtype: str = "int8"
     requantize: bool = False
 
+    dilation: ClassVar = (1, 1)
     SCALARS: ClassVar = ("x_zero_point", "scale", "low", "high", "zero_point")
 
     def __post_init__(self) -> None:
@@ -55,16 +57,6 @@ class Pool2d(Workload, operator="pool2d"):
         require_positive(self, "n", "h", "w", "c", "r", "s", "stride")
         if min(self.p, self.q) < 1:
             raise InputError(f"{self}: the padded image is smaller than the window")
-
-    @property
-    def p(self) -> int:
-        """Output height in pixels."""
-        return (self.h + self.padding[0] + self.padding[2] - self.r) // self.stride[0] + 1
-
-    @property
-    def q(self) -> int:
-        """Output width in pixels."""
-        return (self.w + self.padding[1] + self.padding[3] - self.s) // self.stride[1] + 1
 
     @property
     def x_shape(self) -> tuple[int, int, int, int]:

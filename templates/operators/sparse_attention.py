@@ -26,7 +26,7 @@ GROUP = 8
 """Rows of a vector of the mask: queries whose keys are looked up together."""
 
 ORDERS = ("bhld", "blhd")
-"""Of the axes of q, k, v and y: batch, heads, rows, depth, or batch, rows, heads, depth."""
+"""Orders of the axes of q, k, v and y: batch, heads, rows, depth, or batch, rows, heads, depth."""
 
 _DTYPES = ("float16", "bfloat16")
 _MOST_DEPTH, _MOST_KEYS = 128, 65536

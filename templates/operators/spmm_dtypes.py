@@ -9,13 +9,13 @@ from autoq.templates.element import element
 from autoq.templates.epilogue import FLOAT_OUTPUTS
 
 INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")
-"""Of values and of the dense side, in any pair."""
+"""Types of values and of the dense side, in any pair."""
 
 FLOATS = ("float16", "bfloat16")
-"""Of both."""
+"""Types of both sides together."""
 
 ZERO_POINTS = {"int4": -3, "uint4": 6, "int8": -11, "uint8": 119, "int16": -211, "uint16": 30119}
-"""Of the dense side in random cases."""
+"""Zero points of the dense side in random cases."""
 
 
 def require_factors(in_dtype: str, weight_dtype: str) -> None:

@@ -60,7 +60,7 @@ def attention_of_bytes(
 
 
 def _softmax(work: Attention, scores: np.ndarray) -> np.ndarray:
-    """Of float32 [m, n], along the keys that a query sees; NaN where all scores are -infinity."""
+    """The softmax of float32 [m, n] along keys that a query sees; NaN where all are -infinity."""
     if work.causal:
         unseen = np.triu(np.ones(scores.shape, bool), work.keys - work.queries + 1)
         scores = np.where(unseen, np.float32(-np.inf), scores)

@@ -95,7 +95,7 @@ class Sparsity:
 
     @property
     def tiles_alone(self) -> Sparsity:
-        """Of tiles and single weights the class of the tiles."""
+        """The class of the tiles, where single weights stand beside them."""
         return replace(self, pattern=TILE_WISE, beside=None)
 
     @property

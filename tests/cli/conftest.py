@@ -10,7 +10,7 @@ import pytest
 from without_processes import without_processes
 
 from autoq.cli import main
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 
 sys.path.insert(0, str(Path(__file__).parent))
 from small_models import small_network

@@ -16,7 +16,9 @@ from dataclasses import replace
 
 from autoq.templates.cpu.conv import conv2d_direct
 
-TEMPLATE = replace(conv2d_direct.TEMPLATE, name="{name}_conv2d", preference=99)
+TEMPLATE = replace(
+    conv2d_direct.TEMPLATE, name="{name}_conv2d", preference=99, module=__name__
+)
 """
 _OPERATOR = """
 from dataclasses import dataclass

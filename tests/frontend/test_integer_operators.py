@@ -15,7 +15,7 @@ from autoq.errors import ModelError
 from autoq.frontend import load
 from autoq.frontend.registry import OPERATORS
 from autoq.graph import Layer, evaluate, optimise
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

@@ -9,7 +9,7 @@ from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 
 from autoq.frontend import load
 from autoq.graph import Fusion, Graph, Layer, evaluate, optimise, workloads
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize

@@ -75,7 +75,7 @@ def test_a_module_without_source_is_refused():
 
 def test_threads_may_ask_at_once() -> None:
     """CPython 3.11 fails when two of them parse and a callback of the garbage collector runs."""
-    modules = [found.build.__module__ for found in TEMPLATES[::3]]
+    modules = [found.module for found in TEMPLATES[::3]]
     interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
 
     def busy(*_: object) -> None:

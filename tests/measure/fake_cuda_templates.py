@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-import numpy as np
+from fake_templates import pack, packed
 from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as builder
@@ -12,7 +12,6 @@ from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _BODY = {
     "right": "",
@@ -74,16 +73,4 @@ def _build(workload: Gemm, config: FakeConfig, target: Target):
     return construction.get()
 
 
-def _pack(workload: Gemm, config: FakeConfig, constants):
-    weight = constants["weight"]
-    sums = weight.astype(np.int64).sum(axis=1)
-    bias = constants["bias"].astype(np.int64) - constants["x_zero_point"] * sums
-    return weight, bias.astype(np.int32)
-
-
-def _packed(workload: Gemm, config: FakeConfig) -> tuple[TensorSpec, ...]:
-    weight = TensorSpec("w", (workload.n, workload.k), "int8")
-    return weight, TensorSpec("bias", (workload.n,), "int32")
-
-
-TEMPLATES = (Template("fake", 1, _matches, _space, _default, _build, _pack, _packed),)
+TEMPLATES = (Template("fake", 1, _matches, _space, _default, _build, pack, packed),)

@@ -112,20 +112,20 @@ def _build(workload: Gemm, config: FakeConfig, target: Target):
     return main
 
 
-def _pack(workload: Gemm, config: FakeConfig, constants):
+def pack(workload: Gemm, config: FakeConfig, constants):
     weight = constants["weight"]
     sums = weight.astype(np.int64).sum(axis=1)
     bias = constants["bias"].astype(np.int64) - constants["x_zero_point"] * sums
     return weight, bias.astype(np.int32)
 
 
-def _packed(workload: Gemm, config: FakeConfig) -> tuple[TensorSpec, ...]:
+def packed(workload: Gemm, config: FakeConfig) -> tuple[TensorSpec, ...]:
     weight = TensorSpec("w", (workload.n, workload.k), "int8")
     return weight, TensorSpec("bias", (workload.n,), "int32")
 
 
 def _fake(name: str, behaviours: tuple[str, ...], version: int = 1) -> Template:
-    return Template(name, version, _matches, _space(behaviours), _default, _build, _pack, _packed)
+    return Template(name, version, _matches, _space(behaviours), _default, _build, pack, packed)
 
 
 TEMPLATES = (_fake("good", ("right",)), _fake("rogue", BEHAVIOURS))

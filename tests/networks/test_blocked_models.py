@@ -15,7 +15,7 @@ from autoq.devices import Host
 from autoq.errors import TargetError
 from autoq.graph import evaluate, optimise
 from autoq.kernel.nvcc import find_nvcc
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.records import Device, Journal, Record
 from autoq.report.compiled import compile_text
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE

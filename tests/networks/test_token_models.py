@@ -13,7 +13,7 @@ from with_nvcc import needs_nvcc
 import autoq
 from autoq.devices import resolve
 from autoq.models import bert, mlp_mixer, vit
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.tuner import list_tasks
 
 NETWORKS = {

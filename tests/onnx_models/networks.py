@@ -15,10 +15,10 @@ import onnxruntime
 from onnx import numpy_helper
 
 import autoq.models
-import autoq.quantization
-from autoq.four_bits import to_four_bits
+import autoq.quantization.quantize
 from autoq.models import resnet
-from autoq.quantization import quantize
+from autoq.quantization.four_bits import to_four_bits
+from autoq.quantization.quantize import quantize
 
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 LIGHT = tuple(sorted(path.stem.removeprefix("light_") for path in LIGHT_FOLDER.glob("*.onnx")))
@@ -75,7 +75,7 @@ def _cached(
     per_channel: bool = True,
 ) -> Path:  # fmt: skip
     networks = sorted(Path(autoq.models.__file__).parent.glob("*.py"))
-    sources = (Path(__file__), *networks, Path(autoq.quantization.__file__))
+    sources = (Path(__file__), *networks, Path(autoq.quantization.quantize.__file__))
     content = b"".join(source.read_bytes() for source in sources)
     digest = hashlib.sha256(content + onnxruntime.__version__.encode()).hexdigest()[:8]
     folder = cache_folder()

@@ -10,7 +10,7 @@ from autoq.models.bert import bert
 from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 
 TVW = Pattern.make("tvw", 8)
 

@@ -13,7 +13,7 @@ from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.onnx_weights import find_weights
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 
 RNG = np.random.default_rng(5)
 WEIGHTS = {

@@ -64,7 +64,7 @@ def _package(folder: Path, name: str, **modules: str) -> str:
 _TEMPLATE = """
 from dataclasses import replace
 from autoq.templates.cpu.movement.add import TEMPLATE as ADD
-TEMPLATE = replace(ADD, name="{name}", preference={preference})
+TEMPLATE = replace(ADD, name="{name}", preference={preference}, module=__name__)
 """
 
 
@@ -101,10 +101,14 @@ def test_a_template_joins_from_any_folder_below(
     ("source", "complaint"),
     [
         (_TEMPLATE.format(name="add_cpu", preference=0), "two templates have the name 'add_cpu'"),
+        (
+            _TEMPLATE.format(name="b", preference=0).replace(", module=__name__", ""),
+            r"module odd_\w+\.odd: its TEMPLATE says autoq\.templates\.cpu\.movement\.add",
+        ),
         ("TEMPLATE = 3\n", r"module odd_\w+\.odd: TEMPLATE is a int"),
         ("import nothing_of_this_name\n", r"module odd_\w+\.odd cannot be imported"),
     ],
-    ids=["name", "type", "import"],
+    ids=["name", "module", "type", "import"],
 )
 def test_a_folder_that_cannot_join_is_one_line(
     source: str, complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ _COMPARED = {
 
 @importer(*_COMPARED)
 def compare(node: OnnxNode, b: GraphBuilder) -> str:
-    """Of two tensors of one type; with NaN nothing is equal, larger or smaller."""
+    """A comparison of two tensors of one type; with NaN nothing is equal, larger or smaller."""
     names = [node.required(0, b), node.required(1, b)]
     if b.dtype(names[0]) != b.dtype(names[1]):
         raise b.error(f"inputs of {b.dtype(names[0])} and {b.dtype(names[1])}; cast one of them")
@@ -33,7 +33,7 @@ def compare(node: OnnxNode, b: GraphBuilder) -> str:
 
 @importer("And", "Or", "Xor")
 def logic(node: OnnxNode, b: GraphBuilder) -> str:
-    """Of two conditions."""
+    """A condition of two others."""
     names = [node.required(0, b), node.required(1, b)]
     if node.op == "Xor":
         return negated(b, b.emit("Equal", names, "float32"))
@@ -42,7 +42,7 @@ def logic(node: OnnxNode, b: GraphBuilder) -> str:
 
 @importer("Not")
 def negation(node: OnnxNode, b: GraphBuilder) -> str:
-    """Of a condition."""
+    """The opposite of a condition."""
     return negated(b, node.required(0, b))
 
 

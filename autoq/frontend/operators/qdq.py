@@ -145,7 +145,7 @@ def quantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("DequantizeLinear")
 @importer("DequantizeLinear", domain="com.microsoft")
 def dequantize_linear(node: OnnxNode, b: GraphBuilder) -> str:
-    """Of activations (a scale a tensor) and weights (a scale a tensor, a channel or a block)."""
+    """Activations have a scale a tensor, weights one a tensor, a channel or a block."""
     x = node.required(0, b)
     scale = b.constant(node.required(1, b), "scale")
     name = node.input(2)

@@ -91,7 +91,7 @@ def reduce_function(node: OnnxNode, b: GraphBuilder) -> str:
 
 
 def _log_sum_of_powers(b: GraphBuilder, x: str, axes: tuple[int, ...]) -> str:
-    """Of differences to the largest, whose powers do not overflow."""
+    """The sum is of powers of differences to the largest, which do not overflow."""
     largest = _reduced(b, "ReduceMax", x, axes)
     powers = b.emit("Exp", [b.emit("Sub", [x, largest])])
     return b.emit("Add", [b.emit("Log", [_reduced(b, "ReduceSum", powers, axes)]), largest])

@@ -122,7 +122,7 @@ class _Reader:
         return None if behind is None else replace(behind, masked=_rounding(inner))
 
     def _added(self, index: int) -> _Path | None:
-        """Of scores, or of an addition of a mask to them."""
+        """The path of scores, or of an addition of a mask to them."""
         primitive = self.primitive(index)
         if primitive is None or primitive.op != "Add":
             return self._number(index)
@@ -134,7 +134,7 @@ class _Reader:
         return None
 
     def _number(self, index: int) -> _Path | None:
-        """Of scores as they are read, dequantised or not, times a number or not."""
+        """The path of scores as they are read, dequantised or not, times a number or not."""
         primitive = self.primitive(index)
         inputs = len(self._node.inputs)
         if primitive is None:

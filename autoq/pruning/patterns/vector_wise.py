@@ -41,7 +41,7 @@ def _keep_in_tail(tail: np.ndarray, vector: Vector) -> np.ndarray:
 
 
 def _ranks(scores: np.ndarray) -> np.ndarray:
-    """Of scores [vectors, m, n], the place of each in its vector, 0 for the largest."""
+    """The place of each of scores [vectors, m, n] in its vector, 0 for the largest."""
     order = np.argsort(-scores, axis=1, kind="stable")
     ranks = np.empty_like(order)
     places = np.arange(scores.shape[1])[None, :, None]

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from autoq.errors import LibraryError
 from autoq.libraries.ranking import PeerTime
-from autoq.measure.cuda_graph_timing import CudaGraphTimer
 from autoq.measure.job import Timing
-from autoq.runtime.cuda.driver import Stream
 from autoq.templates.operators.attention import Attention
+from peers.torch_work import TorchWork
 
 BACKENDS = ("CUDNN_ATTENTION", "FLASH_ATTENTION", "EFFICIENT_ATTENTION")
 # Of the output's root mean square, compared with torch's own arithmetic in float32.
 _ALLOWED_ERROR = {"float16": 0.02, "bfloat16": 0.15}
-_WARM_UP = 3
 
 
 class TorchAttention:
     """Attention of the same shapes, orders and mask; of bytes in float16, which is all there is."""
 
     def __init__(self) -> None:
-        import torch
-
-        self._torch = torch
-        self._stream = torch.cuda.Stream()
-        self.version = f"torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
+        self._work = TorchWork()
+        self.version = self._work.version
 
     def supports(self, work: Attention) -> bool:
         return True
@@ -54,12 +48,12 @@ class TorchAttention:
 
     def _backend(self, work: Attention, name: str, timing: Timing) -> tuple[float, float]:
         """Median seconds and largest error of one backend."""
-        torch = self._torch
+        torch = self._work.torch
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         kind = work.q_dtype if work.floating else "float16"
         backend = sdpa_kernel(getattr(SDPBackend, name))
-        with torch.inference_mode(), torch.cuda.stream(self._stream), backend:
+        with torch.inference_mode(), torch.cuda.stream(self._work.stream), backend:
             operands = self._operands(work, kind)
 
             def attend() -> Any:
@@ -67,19 +61,15 @@ class TorchAttention:
                     *operands, is_causal=work.causal
                 )
 
-            for _ in range(_WARM_UP):
-                y = attend()
+            y = self._work.warmed_up(attend)
             error = self._error(y, work, operands)
             if error > _ALLOWED_ERROR[kind]:
                 raise LibraryError(f"{name} is wrong by {error:.3f}")
-            self._stream.synchronize()
-            stream = Stream.external(self._stream.cuda_stream)
-            timer = CudaGraphTimer(stream, lambda number: self._capture(attend, number))
-            return statistics.median(timer.timings(timing)), error
+            return self._work.median_seconds(attend, timing), error
 
     def _operands(self, work: Attention, kind: str) -> list[Any]:
         """Normal q, k and v [batch, heads, rows, depth] in their orders, and the mask or None."""
-        torch = self._torch
+        torch = self._work.torch
         generator = torch.Generator("cuda").manual_seed(0)
 
         def normal(*shape: int) -> Any:
@@ -97,7 +87,7 @@ class TorchAttention:
 
     def _error(self, y: Any, work: Attention, operands: Sequence[Any]) -> float:
         """Largest error of the first pair, computed again in float32 step by step."""
-        torch = self._torch
+        torch = self._work.torch
         q, k, v, mask = (None if one is None else one[0, 0].float() for one in operands)
         scores = q @ k.T * work.depth**-0.5
         if mask is not None:
@@ -107,10 +97,3 @@ class TorchAttention:
             scores = scores.masked_fill(hidden, float("-inf"))
         expected = scores.softmax(-1) @ v
         return float((y[0, 0].float() - expected).abs().max() / expected.square().mean().sqrt())
-
-    def _capture(self, attend: Callable[[], Any], number: int) -> Callable[[], None]:
-        graph = self._torch.cuda.CUDAGraph()
-        with self._torch.cuda.graph(graph, stream=self._stream):
-            for _ in range(number):
-                attend()
-        return graph.replay

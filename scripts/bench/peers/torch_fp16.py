@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.errors import LibraryError
 from autoq.libraries.ranking import PeerTime
-from autoq.measure.cuda_graph_timing import CudaGraphTimer
 from autoq.measure.job import Timing
-from autoq.runtime.cuda.driver import Stream
 from autoq.templates.operators.conv2d import Conv2d
 from peers.layer import Layer
+from peers.torch_work import TorchWork
 
 # Of the output's root mean square: float16 holds 11 bits, and a plan may be a Winograd transform.
 _ALLOWED_ERROR = 0.02
-_WARM_UP = 3
 
 
 class TorchFp16:
     """`conv2d` over channels_last halves; with a residual, cuDNN's fused addition and ReLU."""
 
     def __init__(self) -> None:
-        import torch
-
-        torch.backends.cudnn.benchmark = True
-        torch.backends.cudnn.benchmark_limit = 0  # try every plan
-        torch.backends.cudnn.allow_tf32 = False
-        self._torch = torch
-        self._stream = torch.cuda.Stream()
-        self.version = f"torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
+        self._work = TorchWork()
+        self.version = self._work.version
+        cudnn = self._work.torch.backends.cudnn
+        cudnn.benchmark = True
+        cudnn.benchmark_limit = 0  # try every plan
+        cudnn.allow_tf32 = False
 
     def supports(self, layer: Layer) -> bool:
         return True
@@ -57,26 +52,22 @@ class TorchFp16:
 
     def _form(self, workload: Conv2d, timing: Timing) -> tuple[float, float]:
         """Median seconds and largest error of one form; raises LibraryError when it is wrong."""
-        torch = self._torch
-        with torch.inference_mode(), torch.cuda.stream(self._stream):
+        torch = self._work.torch
+        with torch.inference_mode(), torch.cuda.stream(self._work.stream):
             operands = self._operands(workload)
             convolve = self._convolution(workload, *operands)
-            for _ in range(_WARM_UP):
-                y = convolve()
+            y = self._work.warmed_up(convolve)
             error = self._error(y, workload, *operands)
             if error > _ALLOWED_ERROR:
                 raise LibraryError(
                     f"torch is wrong by {error:.3f} of the output's root mean square"
                 )
             del y
-            self._stream.synchronize()
-            stream = Stream.external(self._stream.cuda_stream)
-            timer = CudaGraphTimer(stream, lambda number: self._capture(convolve, number))
-            return statistics.median(timer.timings(timing)), error
+            return self._work.median_seconds(convolve, timing), error
 
     def _operands(self, workload: Conv2d) -> tuple[Any, Any, Any]:
         """Normal activations, weights that keep the output's variance near 1, and the residual."""
-        torch = self._torch
+        torch = self._work.torch
         generator = torch.Generator("cuda").manual_seed(0)
 
         def normal(n: int, h: int, w: int, c: int) -> Any:
@@ -91,7 +82,7 @@ class TorchFp16:
     def _convolution(
         self, workload: Conv2d, x: Any, weight: Any, residual: Any
     ) -> Callable[[], Any]:
-        torch, stride, dilation = self._torch, workload.stride, workload.dilation
+        torch, stride, dilation = self._work.torch, workload.stride, workload.dilation
         groups = workload.groups
         padding = workload.padding[:2]
         if workload.padding[2:] != padding:
@@ -108,7 +99,7 @@ class TorchFp16:
     def _error(self, y: Any, workload: Conv2d, x: Any, weight: Any, residual: Any) -> float:
         """Largest error of the first and last image, computed again in float64."""
         ends = [0, -1]
-        expected = self._torch.nn.functional.conv2d(
+        expected = self._work.torch.nn.functional.conv2d(
             x[ends].double(),
             weight.double(),
             None,
@@ -121,10 +112,3 @@ class TorchFp16:
             expected = (expected + residual[ends].double()).relu()
         root_mean_square = expected.square().mean().sqrt()
         return float((y[ends] - expected).abs().max() / root_mean_square)
-
-    def _capture(self, convolve: Callable[[], Any], number: int) -> Callable[[], None]:
-        graph = self._torch.cuda.CUDAGraph()
-        with self._torch.cuda.graph(graph, stream=self._stream):
-            for _ in range(number):
-                convolve()
-        return graph.replay

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
 from autoq.errors import LibraryError
-from autoq.measure.cuda_graph_timing import CudaGraphTimer
 from autoq.measure.job import Timing
-from autoq.runtime.cuda.driver import Stream
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.workload import Constants
+from peers.torch_work import TorchWork
 
-_WARM_UP = 3
 _ALLOWED_ERROR = 0.02
 _FLEX_BLOCK = 128
 PEERS = ("cudnn", "flash", "masked", "flex")
@@ -25,10 +22,8 @@ class TorchMasked:
     """torch's attention of the shapes of a workload, in its type."""
 
     def __init__(self, work: SparseAttention, constants: Constants) -> None:
-        import torch
-
-        self._torch = torch
-        self._stream = torch.cuda.Stream()
+        self._work = TorchWork()
+        torch = self._work.torch
         generator = torch.Generator("cuda").manual_seed(0)
         kind = getattr(torch, work.dtype)
         shapes = [spec.shape for spec in work.inputs]
@@ -40,18 +35,14 @@ class TorchMasked:
 
     def seconds(self, name: str, timing: Timing) -> float:
         """Median of one of PEERS; raises LibraryError where it is wrong, and what torch raises."""
-        torch = self._torch
-        with torch.inference_mode(), torch.cuda.stream(self._stream):
+        torch = self._work.torch
+        with torch.inference_mode(), torch.cuda.stream(self._work.stream):
             attend = getattr(self, f"_{name}")()
-            for _ in range(_WARM_UP):
-                y = attend()
+            y = self._work.warmed_up(attend)
             error = self._error(y, masked=name in ("masked", "flex"))
             if error > _ALLOWED_ERROR:
                 raise LibraryError(f"{name} is wrong by {error:.3f}")
-            self._stream.synchronize()
-            stream = Stream.external(self._stream.cuda_stream)
-            timer = CudaGraphTimer(stream, lambda number: self._capture(attend, number))
-            return statistics.median(timer.timings(timing))
+            return self._work.median_seconds(attend, timing)
 
     def _with_backend(self, names: tuple[str, ...], mask: Any = None) -> Callable[[], Any]:
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -60,7 +51,7 @@ class TorchMasked:
 
         def attend() -> Any:
             with sdpa_kernel(backends):
-                return self._torch.nn.functional.scaled_dot_product_attention(
+                return self._work.torch.nn.functional.scaled_dot_product_attention(
                     *self._qkv, attn_mask=mask
                 )
 
@@ -86,7 +77,7 @@ class TorchMasked:
         blocks = create_block_mask(
             kept, None, None, *mask.shape, device="cuda", BLOCK_SIZE=_FLEX_BLOCK
         )
-        compiled = self._torch.compile(flex_attention, dynamic=False)
+        compiled = self._work.torch.compile(flex_attention, dynamic=False)
         return lambda: compiled(*self._qkv, block_mask=blocks)
 
     def _error(self, y: Any, masked: bool) -> float:
@@ -97,10 +88,3 @@ class TorchMasked:
             scores = scores.masked_fill(~self._mask, float("-inf"))
         expected = scores.softmax(-1) @ v
         return float((y[0, 0].float() - expected).abs().max() / expected.square().mean().sqrt())
-
-    def _capture(self, attend: Callable[[], Any], number: int) -> Callable[[], None]:
-        graph = self._torch.cuda.CUDAGraph()
-        with self._torch.cuda.graph(graph, stream=self._stream):
-            for _ in range(number):
-                attend()
-        return graph.replay

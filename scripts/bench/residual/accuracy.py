@@ -18,7 +18,7 @@ PAPER_THRESHOLDS = (1.0, 0.8, 0.5)
 """Those of the paper's table 5, also those of the figure over sizes."""
 
 SIZE = 1024
-"""Of the figures over the threshold."""
+"""The size of the products in the figures over the threshold."""
 SIZES = (64, 128, 256, 512, 1024, 2048)
 
 

@@ -12,7 +12,7 @@ from autoq.runtime.cpu.threads import cores
 from residual.kernels import Block
 
 _ALLOWED = 1e-4
-"""Of the largest element: float32's sums in any order."""
+"""The error allowed, as a share of the largest element: float32's sums in any order."""
 
 
 def threads() -> int:

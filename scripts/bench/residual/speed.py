@@ -34,7 +34,7 @@ CPU_SIZES, CPU_DENSITIES = (512, 1024, 4096, 8192), (0.30, 0.20, 0.10, 0.05, 0.0
 GPU_SIZES = (1024, 2048, 4096, 8192, 16384)
 GPU_DENSITIES = (0.001, 0.0005, 0.00025, 0.0001, 0.00005)
 REAL_SIZE = 4096
-"""Of the products of real distributions, as in the paper."""
+"""The size of the products of real distributions, as in the paper."""
 
 CROSSOVER_SIZES = (512, 1024, 2048)
 

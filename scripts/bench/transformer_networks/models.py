@@ -28,7 +28,7 @@ from autoq.models.weight_only import to_float16, to_matmul_nbits
 from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 
 VOCABULARY = 30522
 _BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)

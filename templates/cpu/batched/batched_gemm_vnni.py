@@ -21,7 +21,8 @@ from autoq.templates.workload import Constants
 _REGISTERS = 32
 _TILE_ROWS = (1, 2, 3, 4, 6, 8, 12)
 _BLOCK_BYTES = 256 << 10
-"""Of x that a task copies by default; half of it fits a core's second cache with what it meets."""
+"""Bytes of x that a task copies by default; half of it fits a core's second cache with what it
+meets."""
 
 
 @dataclass(frozen=True)

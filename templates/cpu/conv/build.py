@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
-from autoq.templates.border import border_classes
-from autoq.templates.border_row import bias_row
+from autoq.templates.borders.classes import border_classes
+from autoq.templates.borders.row import bias_row
 from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
 from autoq.templates.cpu.conv.tiling import ConvTiling

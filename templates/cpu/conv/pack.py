@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.border import bias_rows, group_biases
+from autoq.templates.borders.bias import bias_rows
 from autoq.templates.cpu.conv.tiling import ConvTiling
+from autoq.templates.group_biases import group_biases
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 

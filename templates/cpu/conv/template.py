@@ -103,5 +103,6 @@ def conv_template(
         return fits and _follows(workload, target)
 
     return Template(
-        name, version, without_table, space, default, build, pack, packed, preference=preference
-    )
+        name, version, without_table, space, default, build, pack, packed, preference=preference,
+        module=matches.__module__,
+    )  # fmt: skip

@@ -22,7 +22,7 @@ from autoq.templates.workload import Constants
 
 _MOST_KEPT = {"float32": 0.5}
 _MOST_BYTES = 0.25
-"""Of a weight: above it dense products of vectors take less time."""
+"""The share of a weight above which dense products of vectors take less time."""
 
 
 def matches(workload: object, target: Target) -> bool:

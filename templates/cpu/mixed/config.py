@@ -15,7 +15,7 @@ TILE_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 12)
 _VECTORS = (1, 2, 3, 4, 5, 6, 8)
 _BLOCK_ROWS = (16, 32, 64, 128)
 _BLOCK_BYTES = 512 << 10
-"""Of a block's x in float32 by default: half of a core's second cache."""
+"""Bytes of a block's x in float32 by default: half of a core's second cache."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 VALUES = 8
-"""Of a word."""
+"""Values of a word."""
 _MIDDLE = 8
 """What signed values are stored above their own."""
 _HIGHEST = VALUES - 1

@@ -51,4 +51,7 @@ def movement_template(
     def packed(workload: Any, config: MovementConfig) -> tuple[TensorSpec, ...]:
         return (workload.constant("scalars"),)
 
-    return Template(name, 1, matches, space, default, kernel, pack, packed, tunable=False)
+    return Template(
+        name, 1, matches, space, default, kernel, pack, packed, tunable=False,
+        module=build.__module__,
+    )  # fmt: skip

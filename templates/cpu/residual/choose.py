@@ -17,7 +17,7 @@ WHOLE = TensorSpec("whole", (2,), "int32")
 STRIDE = TensorSpec("stride", (2,), "int32")
 """How many blocks along k a product of each side's lists takes at a time."""
 _WORDS = 8
-"""Of a list that are worth to load and store the sums that they are added to."""
+"""Words of a list that are worth to load and store the sums that they are added to."""
 
 
 def choose_kernel(workload: ResidualGemm, lists: tuple[WordLists, WordLists]) -> PrimFunc:

@@ -64,7 +64,7 @@ class SparseTiling:
 
     @property
     def sum_dtype(self) -> str:
-        """Of sums, and of the factors that are added up in them."""
+        """The dtype of sums, and of the factors that are added up in them."""
         return "float32" if self.workload.floating else "int32"
 
     @property

@@ -14,7 +14,7 @@ from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.tensor_spec import TensorSpec
 
 LANES = 8
-"""Of all vectors: heads are whole multiples."""
+"""Lanes of all vectors, of which heads are whole multiples."""
 
 
 def quantise_kernel(workload: SparseAttention, specs: tuple[TensorSpec, ...]) -> PrimFunc:

@@ -89,11 +89,11 @@ class BesideElements:
         named = (replace(spec, name=_PREFIX + spec.name) for spec in tiles)
         return (*named, *_elements(workload, config).specs())
 
-    def template(self, name: str) -> Template:
-        """The template, untuned behind every dense one."""
+    def template(self, name: str, module: str) -> Template:
+        """The template that a module defines, untuned behind every dense one."""
         return Template(
             name, self.inner.version, self.matches, self.space, self.default, self.build,
-            self.pack, self.packed, preference=self.inner.preference - 100,
+            self.pack, self.packed, preference=self.inner.preference - 100, module=module,
         )  # fmt: skip
 
 

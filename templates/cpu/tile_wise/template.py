@@ -61,4 +61,7 @@ def tile_wise_template(
     def packed(workload: Gemm, config: TileWiseCpuConfig) -> tuple[TensorSpec, ...]:
         return tiling_of(workload, config).specs()
 
-    return Template(name, 1, matches, space, default, build, pack, packed, preference=preference)
+    return Template(
+        name, 1, matches, space, default, build, pack, packed, preference=preference,
+        module=matches.__module__,
+    )  # fmt: skip

@@ -87,7 +87,7 @@ class TileWiseCpuTiling:
 
     @property
     def copied_dtype(self) -> str:
-        """Of the copied values of x."""
+        """The dtype of the copied values of x."""
         return "int8" if self.dot.depth > 1 else self.workload.in_dtype
 
     def specs(self) -> tuple[TensorSpec, ...]:

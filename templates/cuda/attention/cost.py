@@ -81,8 +81,7 @@ def resident(plan: AttentionPlan) -> int:
     target, config = plan.target, plan.config
     taken = min(register_limit(config.threads, config.blocks_per_sm, target),
                 math.ceil(registers(plan, target) * 1.15))  # fmt: skip
-    fitting = blocks_that_fit(plan.smem_bytes, taken, config.threads, target)
-    return max(1, min(fitting, target.unit_threads // config.threads))
+    return max(1, blocks_that_fit(plan.smem_bytes, taken, config.threads, target))
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class TileWork:
 
 
 def tile_work(plan: AttentionPlan) -> TileWork:
-    """Of a tile of keys of one warp."""
+    """What one warp executes for a tile of keys."""
     config, work = plan.config, plan.workload
     passes, loads = 2 if plan.twice else 1, plan.scorings + 1
     scores = 16 * config.row_tiles * config.tile_keys / 32

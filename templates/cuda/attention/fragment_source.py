@@ -3,24 +3,16 @@
 FRAGMENTS = r"""
 constexpr int KEY_TILES = TILE_KEYS / 8, OUT_TILES = DEPTH_STEPS * 32 / SIZE / 8;
 
-__device__ __forceinline__ void read_matrices(unsigned (&to)[4], unsigned from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
-}
-__device__ __forceinline__ void read_turned(unsigned (&to)[4], unsigned from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
-}
 // 16 rows of queries at one step along the depth.
 __device__ __forceinline__ void read_queries(
     unsigned (&a)[4], unsigned queries, int tile, int step, int lane) {
-  read_matrices(a, queries + (tile * 16 + lane % 16) * PITCH + step * 32 + lane / 16 * 16);
+  read_matrices<false>(a, queries + (tile * 16 + lane % 16) * PITCH + step * 32 + lane / 16 * 16);
 }
 // 16 keys at one step: fragments of two tiles of 8 keys.
 __device__ __forceinline__ void read_keys(
     unsigned (&b)[4], unsigned keys, int pair, int step, int lane) {
   const int key = pair * 16 + lane / 16 * 8 + lane % 8;
-  read_matrices(b, keys + key * PITCH + step * 32 + lane / 8 % 2 * 16);
+  read_matrices<false>(b, keys + key * PITCH + step * 32 + lane / 8 % 2 * 16);
 }
 template <class S> __device__ __forceinline__ void multiply_keys(
     S (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -64,10 +56,10 @@ template <class S> __device__ __forceinline__ void weigh_values(
   for (int pair = 0; pair < OUT_TILES / 2; ++pair) {
     unsigned b[4];
     if constexpr (SIZE == 2) {
-      read_turned(b, values + (step * 16 + lane % 16) * PITCH + pair * 32 + lane / 16 * 16);
+      read_matrices<true>(b, values + (step * 16 + lane % 16) * PITCH + pair * 32 + lane / 16 * 16);
     } else {
       unsigned w[4];
-      read_turned(w, values + (step * 32 + lane) * PITCH + pair * 16);
+      read_matrices<true>(w, values + (step * 32 + lane) * PITCH + pair * 16);
       b[0] = __byte_perm(w[0], w[1], 0x6420);
       b[1] = __byte_perm(w[2], w[3], 0x6420);
       b[2] = __byte_perm(w[0], w[1], 0x7531);

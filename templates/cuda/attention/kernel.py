@@ -18,10 +18,12 @@ from autoq.templates.cuda.attention.byte_source import BYTES
 from autoq.templates.cuda.attention.float_source import FLOATS
 from autoq.templates.cuda.attention.fragment_source import FRAGMENTS
 from autoq.templates.cuda.attention.memory_source import MEMORY
+from autoq.templates.cuda.attention.pitches import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.plan import AttentionPlan
 from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.catalogue import largest
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
@@ -70,7 +72,7 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
     work, config = plan.workload, plan.config
     sums = "float32" if work.floating else "int32"
     shares = work.v_dtype if work.floating else "uint8"
-    fragments = FRAGMENTS
+    fragments = READ_MATRICES + FRAGMENTS
     for name, pair in (
         ("SCORES_PRODUCT", (work.q_dtype, work.k_dtype)), ("VALUES_PRODUCT", (shares, work.v_dtype))
     ):  # fmt: skip
@@ -89,9 +91,9 @@ def _functions(plan: AttentionPlan, names: Sequence[str]) -> DeviceNamespace:
         + BLOCK
         + entry
     )
-    pitches = plan.row_pitches
+    pitches = row_pitches(work)
     out = 1 if work.out_dtype == "float32" else plan.size
-    batch, head, row = plan.mask_pitches
+    batch, head, row = mask_pitches(work)
     return NumberNamespace(
         "attention",
         source,

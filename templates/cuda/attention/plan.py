@@ -28,13 +28,13 @@ class AttentionPlan:
     def __init__(self, workload: Attention, config: AttentionConfig, target: Target) -> None:
         self.workload, self.config, self.target = workload, config, target
         self.size = element(workload.q_dtype).bytes
-        """Of a value of q, k or v."""
+        """Bytes of a value of q, k or v."""
         self.row_bytes = workload.depth * self.size
         self.depth_steps = ceil_div(self.row_bytes, STEP_BYTES)
         """Instructions along the depth for a tile of scores."""
         self.pitch = self.depth_steps * STEP_BYTES + UNIT_BYTES
         self.piece = math.gcd(self.row_bytes, UNIT_BYTES)
-        """Of a copy to shared memory, and of a store."""
+        """Bytes of a copy to shared memory, and of a store."""
         self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)
         self.blocks = workload.pairs * self.row_blocks
@@ -62,32 +62,3 @@ class AttentionPlan:
         """Whether what the softmax reads are integers of a byte."""
         work = self.workload
         return work.quantised_masked if work.mask_axes else work.quantised_scores
-
-    @property
-    def row_pitches(self) -> dict[str, int]:
-        """`row_pitches` of the workload."""
-        return row_pitches(self.workload)
-
-    @property
-    def mask_pitches(self) -> tuple[int, int, int]:
-        """`mask_pitches` of the workload."""
-        return mask_pitches(self.workload)
-
-
-def row_pitches(work: Attention) -> dict[str, int]:
-    """How far rows of q, k, v and y lie apart in memory, by name, in values."""
-    return {
-        name: work.depth * (work.heads if getattr(work, f"{name}_order") == "blhd" else 1)
-        for name in "qkvy"
-    }
-
-
-def mask_pitches(work: Attention) -> tuple[int, int, int]:
-    """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
-    _, heads, rows, keys = work.mask_shape
-    axes = work.mask_axes
-    return (
-        heads * rows * keys if "b" in axes else 0,
-        rows * keys if "h" in axes else 0,
-        keys if "m" in axes else 0,
-    )

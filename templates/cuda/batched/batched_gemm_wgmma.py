@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from autoq.templates.base import Template
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.batched.cost import estimate
@@ -22,15 +20,14 @@ from autoq.templates.cuda.batched.plan import (
 )
 from autoq.templates.cuda.batched.space import MOST_COLUMNS, default, space
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, scalar_words
+from autoq.templates.epilogue.cuda.parameters.batched_constants import BatchedConstants
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
+CONSTANTS = BatchedConstants(ZERO_POINTS)
 _OUTPUTS = {True: ("float16", "bfloat16"), False: ("int8", "uint8")}
 _MOST = 1 << 31
 
@@ -64,33 +61,12 @@ def build(workload: BatchedGemm, config: BatchedWgmmaConfig, target: Target) -> 
     """PrimFunc (x, other, zero_points?, scale, scalars, y); see `build_kernel`."""
     from autoq.templates.cuda.batched.kernel import build_kernel
 
-    return build_kernel(BatchedWgmmaPlan(workload, config, target), packed(workload, config))
-
-
-def pack(
-    workload: BatchedGemm, config: BatchedWgmmaConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
-    """The zero points of bytes, then scale and scalars."""
-    packed_arrays: list[np.ndarray] = []
-    if not workload.floating:
-        zero_points = [int(constants.get(f"{name}_zero_point", 0)) for name in ("x", "other")]
-        packed_arrays.append(np.array(zero_points + [0] * (ZERO_POINTS - 2), np.int32))
-    scale = np.asarray(constants["scale"], np.float32).reshape(1)
-    return (*packed_arrays, scale, packed_scalars(workload.epilogue, constants))
-
-
-def packed(workload: BatchedGemm, config: BatchedWgmmaConfig) -> tuple[TensorSpec, ...]:
-    """What `pack` gives."""
-    specs = [] if workload.floating else [TensorSpec("zero_points", (ZERO_POINTS,), "int32")]
-    return (
-        *specs,
-        TensorSpec("scale", (1,), "float32"),
-        TensorSpec("scalars", (scalar_words(workload.epilogue),), "float32"),
-    )
+    packed = CONSTANTS.packed(workload, config)
+    return build_kernel(BatchedWgmmaPlan(workload, config, target), packed)
 
 
 TEMPLATE = Template(
-    "batched_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=30,
-    estimate=estimate,
+    "batched_gemm_wgmma", 1, matches, space, default, build,
+    CONSTANTS.pack, CONSTANTS.packed, preference=30, estimate=estimate,
 )  # fmt: skip
 """Products of two activations on Hopper's tensor cores."""

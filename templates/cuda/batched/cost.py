@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.cuda.batched.config import BatchedWgmmaConfig
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
+from autoq.templates.cuda.device.launch.occupancy import blocks_together, wave_features
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
@@ -29,10 +29,7 @@ def registers(plan: BatchedWgmmaPlan, target: Target) -> int:
 
 def resident(plan: BatchedWgmmaPlan) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    target, config = plan.target, plan.config
-    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
-    by_threads = target.unit_threads // config.threads
-    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
+    return blocks_together(plan, registers(plan, plan.target), plan.target)
 
 
 def busy_clocks(plan: BatchedWgmmaPlan) -> float:

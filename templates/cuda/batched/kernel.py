@@ -13,6 +13,7 @@ from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.batched.product_source import PRODUCTS
 from autoq.templates.cuda.batched.store_source import store_source
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
@@ -142,6 +143,7 @@ def _functions(plan: BatchedWgmmaPlan) -> DeviceNamespace:
         + plan.atom.assembly("multiply")
         + BLOCK
         + f"using Sums = {sums}[ROW_TILES][4];\n"
+        + READ_MATRICES
         + PRODUCTS
         + store_source(work.floating, plan.boxes, f"{out.ptx}{'x2' if work.floating else ''}")
         + entry

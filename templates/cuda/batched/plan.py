@@ -55,14 +55,14 @@ class BatchedWgmmaPlan:
         self.steps = ceil_div(workload.k, self.step_k)
         self.other_line = WARPGROUP_COLUMNS * self.size if self.turned else self.line
         self.part_bytes = WARPGROUP_COLUMNS * self.line
-        """Of a part of other."""
+        """Bytes of a part of other."""
         self.stage_bytes = config.block_m * self.line + config.parts * self.part_bytes
         self.tiles_m = ceil_div(workload.m, config.block_m)
         self.tiles_n = ceil_div(workload.n, config.block_n)
         self.blocks = workload.products * self.tiles_m * self.tiles_n
         self.boxes = stores_boxes(workload)
         self.y_line = WARPGROUP_COLUMNS * self.out_size
-        """Of a row of y in a box: of bytes two parts where a warpgroup has so many."""
+        """Bytes of a row of y in a box: two parts of bytes where a warpgroup has so many."""
         if config.passes % 2 == 0 and self.out_size == 1:
             self.y_line *= 2
         self.run_bytes = self._run_bytes()
@@ -77,7 +77,7 @@ class BatchedWgmmaPlan:
         self.smem_bytes = self.barriers_at + 2 * config.stages * BARRIER_BYTES
 
     def _run_bytes(self) -> int:
-        """Of the rows of a row group of warpgroups, one behind the other from any byte on."""
+        """Bytes of a row group's rows of y, one behind the other from any byte on."""
         whole = self.config.rows * self.workload.n * self.out_size
         return ceil_div(whole + UNIT_BYTES, UNIT_BYTES) * UNIT_BYTES
 

@@ -8,14 +8,6 @@ ldmatrix.trans gives words of two k of two columns, of which byte permutes make 
 PRODUCTS = r"""
 using Fragments = unsigned[MMA_STEPS][4];
 
-__device__ __forceinline__ void read_matrices(unsigned (&w)[4], unsigned from) {
-  if constexpr (TURNED)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(from) : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3]) : "r"(from) : "memory");
-}
 // Of a step: the 16 columns of y of a warp.
 __device__ __forceinline__ void read_other(Fragments& a, unsigned part, int warp, int lane) {
   const int i = lane % 8, second = lane / 8 % 2, later = lane / 16;
@@ -32,7 +24,7 @@ __device__ __forceinline__ void read_other(Fragments& a, unsigned part, int warp
       row = 16 * s + 8 * later + i;
       byte = 32 * warp + 16 * second;
     }
-    read_matrices(a[s], part + swizzled<OTHER_LINE>(row * OTHER_LINE + byte));
+    read_matrices<TURNED>(a[s], part + swizzled<OTHER_LINE>(row * OTHER_LINE + byte));
     if constexpr (TURNED && SIZE == 1) {
       const unsigned w0 = a[s][0], w1 = a[s][1], w2 = a[s][2], w3 = a[s][3];
       a[s][0] = __byte_perm(w0, w1, 0x6420), a[s][1] = __byte_perm(w0, w1, 0x7531);

@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
 from autoq.templates.base import Template
-from autoq.templates.border import border_classes
+from autoq.templates.borders.classes import border_classes
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.search.lanes import least, most
+from autoq.templates.cuda.device.launch.occupancy import allocated
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
@@ -16,7 +17,6 @@ UNIT = 16
 STRIP_W = 8
 """Output columns of a strip: the rows of one ldmatrix matrix."""
 # Registers of a thread are given out by eights.
-_REGISTER_STEP = 8
 # Pairs of taps, each of which takes up to 4 registers of weights and 4 of fragments.
 _MOST_PRODUCTS = 15
 # Accumulators, their start values, scales and addresses, by ptxas's reports.
@@ -177,8 +177,7 @@ class GroupedTiling:
 
     def scheduler_warps(self, target: Target) -> int:
         """Warps whose registers a scheduler of a multiprocessor has room for."""
-        registers = ceil_div(self.registers, _REGISTER_STEP) * _REGISTER_STEP
-        return target.scheduler_lane_registers // registers
+        return target.scheduler_lane_registers // allocated(self.registers)
 
     @property
     def parts(self) -> int:

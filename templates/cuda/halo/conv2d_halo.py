@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.templates.base import Template
-from autoq.templates.border import border_bias
+from autoq.templates.borders.bias import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, row_channels, tile_rows
 from autoq.templates.cuda.halo.config import HaloConvConfig

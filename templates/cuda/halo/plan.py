@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from tvm.script import tirx as T
 
-from autoq.templates.border import border_classes
-from autoq.templates.border_row import bias_row
+from autoq.templates.borders.classes import border_classes
+from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.device.launch.place import TilePlace
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import (

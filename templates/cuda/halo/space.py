@@ -36,7 +36,7 @@ PARTS = tuple(ResidentWeights(steps) for steps in (1, 2, 3, 5, 9))
 """Resident weights in parts of so many steps."""
 
 SMALLEST_WEIGHTS = WeightRing(2, 1), ResidentWeights()
-"""Of which one takes the least shared memory."""
+"""The ways to hold weights of which one takes the least shared memory."""
 
 TEAMS = tuple(Team(n, True) for n in (1, 2, 3)) + tuple(Team(n, False) for n in (2, 3))
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autoq.search.lanes import choose, least, most
-from autoq.templates.border import bias_rows
+from autoq.templates.borders.bias import bias_rows
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.config import HaloConfig
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
@@ -201,7 +201,7 @@ class HaloTiling:
 
     @cached_property
     def weight_barriers(self) -> int:
-        """Of the weight ring, of the parts of the resident weights, or of all of them."""
+        """Barriers of the weight ring, of the resident weights' parts, or of all of them."""
         parts = -(-self.steps_per_tile // self.config.steps_together)
         whole = choose(self.config.resident, 1, 2 * self.config.ring_stages)
         return choose(self.config.in_parts, parts, whole)

@@ -10,6 +10,7 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
@@ -19,7 +20,6 @@ _OTHER_REGISTERS = 40
 # into seconds and back; choices of every architecture rest on this one, so it is not the target's.
 _NOMINAL_CLOCK = 1.5e9
 _L2_BYTES_A_CLOCK = 40.0
-_SMEM_BYTES_A_CLOCK = 128.0
 _BLOCK_CLOCKS = 1500.0
 # Rows padded instead of swizzled took 1.06 to 1.6 times as long in six pairs on an H200.
 _PADDED_ROWS = 1.3
@@ -53,7 +53,7 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     per_byte = most(
         config.block_m * config.block_n / multiplies,
         read / _L2_BYTES_A_CLOCK,
-        warps * (config.warp_m * read_again(tiling) + config.warp_n) / _SMEM_BYTES_A_CLOCK,
+        warps * (config.warp_m * read_again(tiling) + config.warp_n) / SMEM_BYTES_A_CLOCK,
     )
     under_way = most(1, least(config.stages, tiling.steps) - 1)
     idle = most(1.0, 4 / (warps * resident), 3 / (under_way * resident))

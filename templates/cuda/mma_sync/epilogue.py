@@ -2,7 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.border_row import bias_row
+from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.mma_sync.rows import (
     output_channel,
     output_start,

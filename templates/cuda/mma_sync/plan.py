@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from autoq.templates.border import BorderClasses, border_classes
+from autoq.templates.borders.classes import BorderClasses, border_classes
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.mma.catalogue import largest

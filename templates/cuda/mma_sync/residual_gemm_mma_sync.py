@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
-from autoq.templates.cuda.device.residual.product import ResidualProduct
+from autoq.templates.cuda.device.residual.product import CompensatedProduct
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync
@@ -42,12 +41,9 @@ def own_values(product: Gemm) -> Mapping[str, tuple[Any, ...]]:
     return {"compute": ("s4",)} if product.in_dtype == "int4" else {}
 
 
-_PRODUCT = ResidualProduct(
+_PRODUCT = CompensatedProduct(
     conv2d_mma_sync.TEMPLATE, ResidualMmaSyncConfig, weight_layout, own_values, lambda product: {},
     four_bits=True,
 )  # fmt: skip
 
-TEMPLATE = Template(
-    "residual_gemm_mma_sync", 2, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default,
-    _PRODUCT.build, _PRODUCT.pack, _PRODUCT.packed, estimate=_PRODUCT.estimate, preference=20,
-)  # fmt: skip
+TEMPLATE = _PRODUCT.template("residual_gemm_mma_sync", 2, __name__, preference=20)

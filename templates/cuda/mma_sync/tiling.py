@@ -73,7 +73,7 @@ class MmaSyncTiling:
 
     @functools.cached_property
     def fragment_counts(self) -> tuple[int, int, int] | None:
-        """Of `fragments`: register pairs, fragments read and fragments used; None without a box."""
+        """Register pairs, fragments read and fragments used of `fragments`; None without a box."""
         config = self.config
         if config.duplicates == "none":
             return None

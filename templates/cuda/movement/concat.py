@@ -96,7 +96,7 @@ _MOST_ROWS = 4
 """Rows of a thread, which share what it knows of its channels."""
 
 _FITTED_THREADS = 1024
-"""Of a multiprocessor at least, where threads have several rows."""
+"""The least threads of a multiprocessor with which threads have several rows."""
 
 
 @dataclass(frozen=True)

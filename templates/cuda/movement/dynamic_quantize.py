@@ -136,7 +136,7 @@ _HELD = 4
 _LARGEST_BLOCK, _MOST_HELD = 512, 8
 """Threads of the largest blocks, of which two have 64 registers each, and their vectors."""
 _LEAST_COMPUTE_CAPABILITY = 70
-"""From here on loads and stores of a device's own scope are known."""
+"""The first with loads and stores of a device's own scope."""
 
 
 def matches(workload: object, target: Target) -> bool:

@@ -89,7 +89,7 @@ class Parts:
 
     @classmethod
     def of_none(cls, operands: int) -> Parts:
-        """Of a formula whose operands broadcast to the output."""
+        """The parts of a formula whose operands broadcast to the output."""
         return cls((0,) * operands, (1,) * operands)
 
     def walk(self, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]], lanes: int) -> Walk:

@@ -42,36 +42,12 @@ def gathered_kernel(
     row = math.prod(shape[rank:])
     floats = "float32" in (formula.out_dtype, *(spec.dtype for spec in read))
     values = math.gcd(row, 4 if floats else 16)
-    # The last axes that all other operands have as the rows have them, or not at all.
-    wholes = [_row_of(operands[k].shape, shape, rank) for k in others]
-    lines = [
-        "__device__ __forceinline__ void compute(const void* indices, "
-        + "".join(f"From<T{k}> x{k}, " for k in range(len(read)))
-        + "To<OUT> y, int item) {",
-        "  const int column = item % (ROW / V) * V, row = item / (ROW / V);",
-        f"  int place = (int)static_cast<const {INDICES[operands[indices].dtype]}*>(indices)[row];",
-        "  place = min(max(place < 0 ? place + PLACES : place, 0), PLACES - 1);",
-        "  Vector<T0, V, true> v0;",
-        "  v0.read(x0, place * ROW + column);",
-    ]
-    for number, (k, whole) in enumerate(zip(others, wholes, strict=True), 1):
-        at = _offset(operands[k].shape, shape, rank) + (" + column" if whole else "")
-        lines.append(f"  Vector<T{number}, V, {str(whole).lower()}> v{number};")
-        lines.append(f"  v{number}.read(x{number}, {at});")
-    arguments = ", ".join(
-        f"v{k}.value(i, {float(formula.zero_points[k]).hex()}f)" for k in range(len(read))
-    )
-    lines += [
-        "  float value[V];",
-        "  #pragma unroll",
-        f"  for (int i = 0; i < V; ++i) value[i] = element({arguments});",
-        "  write<V>(y, row * ROW + column, value);",
-        "}",
-    ]
+    index = INDICES[operands[indices].dtype]
+    entry = _entry([operands[k].shape for k in others], shape, rank, index, formula)
     types = {f"T{k}": spec.dtype for k, spec in enumerate(read)}
     functions = NumberNamespace(
         "gathered",
-        bounds(formula) + WRITE + VECTOR + formula.source + "\n".join(lines) + "\n",
+        bounds(formula) + WRITE + VECTOR + formula.source + entry,
         {**types, "OUT": formula.out_dtype},
         {"V": values, "ROW": row, "PLACES": operands[table].shape[0]},
     )
@@ -86,6 +62,41 @@ def gathered_kernel(
             call(functions.function("compute"), *of, pointers[-1], item)
 
     return items_kernel(arrays, items, _THREADS, target, body)
+
+
+def _entry(
+    others: Sequence[tuple[int, ...]], shape: tuple[int, ...], rank: int, index: str,
+    formula: ElementFormula,
+) -> str:  # fmt: skip
+    """`compute`(indices, x0, ..., y, item), which reads a row of the table x0 and the others."""
+    # The last axes that all other operands have as the rows have them, or not at all.
+    wholes = [_row_of(other, shape, rank) for other in others]
+    operands = range(len(others) + 1)
+    lines = [
+        "__device__ __forceinline__ void compute(const void* indices, "
+        + "".join(f"From<T{k}> x{k}, " for k in operands)
+        + "To<OUT> y, int item) {",
+        "  const int column = item % (ROW / V) * V, row = item / (ROW / V);",
+        f"  int place = (int)static_cast<const {index}*>(indices)[row];",
+        "  place = min(max(place < 0 ? place + PLACES : place, 0), PLACES - 1);",
+        "  Vector<T0, V, true> v0;",
+        "  v0.read(x0, place * ROW + column);",
+    ]
+    for number, (other, whole) in enumerate(zip(others, wholes, strict=True), 1):
+        at = _offset(other, shape, rank) + (" + column" if whole else "")
+        lines.append(f"  Vector<T{number}, V, {str(whole).lower()}> v{number};")
+        lines.append(f"  v{number}.read(x{number}, {at});")
+    arguments = ", ".join(
+        f"v{k}.value(i, {float(formula.zero_points[k]).hex()}f)" for k in operands
+    )
+    lines += [
+        "  float value[V];",
+        "  #pragma unroll",
+        f"  for (int i = 0; i < V; ++i) value[i] = element({arguments});",
+        "  write<V>(y, row * ROW + column, value);",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _row_of(operand: tuple[int, ...], shape: tuple[int, ...], rank: int) -> bool | None:

@@ -21,9 +21,9 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _OTHER_REGISTERS = 48
-"""Of a thread, beside the values that it holds of its elements."""
+"""Registers of a thread beside the values that it holds of its elements."""
 _NOMINAL_THREADS = 1024
-"""Of a multiprocessor: half of those that there is room for."""
+"""Threads of a multiprocessor, half of those that there is room for."""
 _LEAST_COMPUTE_CAPABILITY = 70
 _BODY = r"""
   Range range = {0.f, 0.f};

@@ -22,7 +22,7 @@ _MOST_ELEMENTS, _MOST_ACCESSES = 12, 4
 _LEAST_THREADS = 128
 """Threads of a multiprocessor that are enough to wait for memory with."""
 _THREADS = (256, 128)
-"""Of a block whose rows have a warp at most."""
+"""Threads of a block whose rows have a warp at most."""
 _NARROW_THREADS = 512
 """Threads of a multiprocessor from which on those of narrow accesses take two rows each."""
 _BYTES = ("int8", "uint8")
@@ -101,7 +101,7 @@ class RowArrays:
 
 
 _OTHER_REGISTERS = 24
-"""Of a thread, beside values of its elements."""
+"""Registers of a thread beside values of its elements."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,11 @@ class RowPlan:
     together: int
 
     def elements(self, arrays: RowArrays) -> int:
-        """Of a row, that a lane has places for."""
+        """Elements of a row that a lane has places for."""
         return blocks_for(arrays.row, self.lanes * self.vector) * self.vector
 
     def blocks(self, arrays: RowArrays) -> int:
-        """Of the kernel."""
+        """Blocks of the kernel."""
         return blocks_for(arrays.rows, self.threads // self.lanes * self.together)
 
     def has_room(self, arrays: RowArrays, target: Target) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
 from autoq.templates.element import element
 from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.storage import is_four_bit, stored
@@ -14,7 +15,6 @@ TILE = 16
 """Vectors of a product of a tensor core: the rows of its left factor."""
 
 _OTHER_REGISTERS = 32
-_REGISTER_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,4 @@ class SampledTiling:
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
-        registers = -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP
-        return min(
-            target.register_file // (registers * self.threads),
-            target.unit_threads // self.threads,
-            target.unit_blocks,
-        )
+        return blocks_held(0, allocated(self.registers), self.threads, target)

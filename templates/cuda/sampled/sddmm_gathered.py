@@ -164,7 +164,7 @@ def pack(workload: Sddmm, config: SampledConfig, constants: Constants) -> tuple[
 
 
 def _items(tiling: SampledTiling, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Of each item the first row, the first place, its vectors and its places, [items, 4].
+    """The first row, the first place, the vectors and the places of each item, [items, 4].
 
     Items behind the last place have none. Places behind those of all rows are items of no vectors.
     """

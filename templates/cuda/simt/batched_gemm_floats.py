@@ -113,7 +113,7 @@ class BatchedFloatsConfig:
 
     @property
     def threads(self) -> int:
-        """Of a block."""
+        """Threads of a block."""
         return self.block_m // self.rows * (self.block_n // 4)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held, register_limit
 from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.storage import is_four_bit
@@ -22,7 +23,6 @@ _COPY_SMEM_BYTES = 224 << 10
 """What blocks with copies take of a multiprocessor of 227 KB."""
 
 _OTHER_REGISTERS = 30
-_REGISTER_STEP = 8
 _DIGIT_REGISTERS = 7
 """Of sums of several digits, besides: with fewer a thread spills."""
 _NIBBLE_REGISTERS = 44
@@ -106,7 +106,7 @@ class PanelTiling:
 
     @property
     def digit_bits(self) -> int:
-        """Of what a product takes of a value of either side."""
+        """Bits of what a product takes of a value of either side."""
         return 8
 
     @property
@@ -187,22 +187,12 @@ class PanelTiling:
 
     def spills(self, target: Target) -> bool:
         """Whether sums of several digits leave a thread too few registers for the rest."""
-        held = self._rounded(self.registers + _DIGIT_REGISTERS) * self.threads
-        return self.planes > 1 and held > target.register_file
-
-    @staticmethod
-    def _rounded(registers: int) -> int:
-        return -(-registers // _REGISTER_STEP) * _REGISTER_STEP
+        needed = self.registers + _DIGIT_REGISTERS
+        return self.planes > 1 and needed > register_limit(self.threads, 1, target)
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
-        registers = self._rounded(self.registers)
-        return min(
-            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
-            target.register_file // (registers * self.threads),
-            target.unit_threads // self.threads,
-            target.unit_blocks,
-        )
+        return blocks_held(self.smem_bytes, allocated(self.registers), self.threads, target)
 
     @property
     def whole(self) -> bool:

@@ -11,33 +11,35 @@ from autoq.templates.target import Target
 # H100, of which the estimates are off by a fifth.
 _ISSUES_A_CLOCK = 4.0
 _STEP_INSTRUCTIONS, _BYTE_INSTRUCTIONS = 9, 0.375
-"""Of a warp and step, and more for each byte of a row of the panel."""
+"""Instructions of a warp for a step, and more for each byte of a row of the panel."""
 _UNSTAGED_INSTRUCTIONS = 2.0
 """The latter where rows are gathered from b itself."""
 _NIBBLE_INSTRUCTIONS, _NIBBLE_PRODUCTS = 1.625, 0.125
 """The latter where a panel has nibbles as they are, by count, and of these a digit's products."""
 _GROUP_INSTRUCTIONS = 100
 _L2_BYTES_A_CLOCK = 28.0
-"""That reach a multiprocessor."""
+"""Bytes from the L2 that reach a multiprocessor."""
 _SMEM_BYTES_A_CLOCK = 128.0
 _DELIVERED_BYTES = 640
 """What a step's vectors and places cost of the way that gathers take too: there and back."""
 _CONFLICTS = 0.26
 """Gathers more where no row has a second place: 448 random rows of 4096."""
 _STEP_CLOCKS, _READ_CLOCKS = 220.0, 740.0
-"""Of a warp from one step to the next in shared memory, and from the L2 to its registers."""
+"""Clocks of a warp from one step to the next in shared memory, and from the L2 to registers."""
 _GROUP_CLOCKS = 280.0
 _START_CLOCKS = 5300.0
 _PANEL_CLOCKS = 1300.0
-"""Until the first pieces of a panel are there, and behind it all warps."""
+"""Clocks until the first pieces of a panel are there, and behind it all warps."""
 _UNSTAGED_BYTES, _UNSTAGED_TURNS = 0.8, 2.0
-"""Of a gathered byte: from the L2, of which an L1 holds some, and of shared memory's way."""
+"""What a gathered byte costs of the L2, of which an L1 holds some, and of shared memory's way."""
 _OVERLAP = 0.13
-"""Of what is hidden behind something slower, what is paid for all the same."""
+"""The share that is paid for of what is hidden behind something slower."""
 _L2_SHARE = 0.6
-"""Of an H100's L2: what is more keeps vectors there only where outputs leave it first."""
+"""The share of an H100's L2 that may be full: what is more keeps vectors there only where outputs
+leave it first."""
 _STREAMED_GAIN, _STREAMED_COST = 0.05, 0.01
-"""Of the time, where outputs leave the L2 first: of products of more bytes, and of others."""
+"""Shares of the time, where outputs leave the L2 first:
+of products of more bytes, and of others."""
 _PLACE_BYTES, _VALUE_BYTES = 64, 256
 _CLOCK = 1.75e9
 

@@ -159,7 +159,7 @@ def term_specs(tiling: Finished) -> tuple[TensorSpec, ...]:
 
 
 def _bias_dtype(workload: Spmm) -> str:
-    """Of the packed bias."""
+    """The dtype of the packed bias."""
     return "float32" if workload.floating else "int64" if workload.wide else "int32"
 
 

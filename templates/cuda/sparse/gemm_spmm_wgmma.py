@@ -6,4 +6,4 @@ from autoq.templates.cuda.device.permute import permute_kernel, permutes
 from autoq.templates.cuda.sparse.spmm_wgmma import TEMPLATE as INNER
 from autoq.templates.turned_product import TurnedProduct
 
-TEMPLATE = TurnedProduct(INNER, permutes, permute_kernel).template()
+TEMPLATE = TurnedProduct(INNER, permutes, permute_kernel).template(__name__)

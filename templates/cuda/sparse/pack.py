@@ -20,7 +20,7 @@ from autoq.templates.workload import Constants
 _CHUNK_BYTES = 16
 
 _ROUNDS = 3
-"""In which rows of a group go to their other place."""
+"""Rounds in which rows of a group go to their other place."""
 
 
 def schedule_specs(tiling: PanelTiling) -> tuple[TensorSpec, ...]:

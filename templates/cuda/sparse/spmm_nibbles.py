@@ -25,7 +25,7 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _ALIGNED_COLUMNS = 32
-"""Of 16 bytes of a row of b."""
+"""Columns of 16 bytes of a row of b."""
 
 
 def matches(workload: object, target: Target) -> bool:

@@ -39,12 +39,12 @@ _BEHIND, _PREFERRED = -10, 5
 # Fitted to 110 products on an H100, of which the estimates are off by a twelfth.
 _START_SECONDS = 1.67e-6
 _STEP_SECONDS = 0.29e-6
-"""Of the longest group, whose steps wait for each other."""
+"""Seconds of a step of the longest group, whose steps wait for each other."""
 _BUSY_SECONDS = 0.055e-6
-"""Of a multiprocessor, for a step of 128 columns."""
+"""Seconds of a multiprocessor for a step of 128 columns."""
 _GROUP_SECONDS = 0.033e-6
 _DIGIT_SHARE = 0.25
-"""That a second digit of the values adds to a step."""
+"""The share that a second digit of the values adds to a step."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from autoq.templates.workload import Constants
 _LEAST_COMPUTE_CAPABILITY = 80
 _COLUMNS = (16, 32, 64, 128)
 _SMALL_COLUMNS = 32
-"""Of panels that may be wider than y."""
+"""Columns of panels that may be wider than y."""
 _LEAST_ROW_BYTES = 32
 _WARPS = (4, 8, 16, 24, 32)
 _WARPS_OF_DIGITS = 24

@@ -52,7 +52,7 @@ _NIBBLE_FACTOR = 16
 """Values of b of 4 bits are multiplied where they lie, in the upper half of a byte."""
 _MOST_SUM = (1 << 31) - 1
 _ALIGNED_BYTES = 16
-"""Of a row of b: a copy takes whole 16 bytes."""
+"""What the bytes of a row of b are a multiple of: a copy takes whole 16 bytes."""
 _SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
 
 

@@ -151,7 +151,7 @@ class LongTiling:
 
     @property
     def staging_bytes(self) -> int:
-        """Of a warpgroup, where it puts narrow outputs together: twice at most 32 rows of bytes."""
+        """Where a warpgroup puts narrow outputs together: twice at most 32 rows of bytes."""
         size = element(self.workload.epilogue.out_dtype).bytes if self.stages_outputs else 1
         rows = min(DEPTH // size, self.workload.vector)
         return 2 * rows * (TEAM_COLUMNS * self.config.tiles * size + PADDING_BYTES)
@@ -177,7 +177,7 @@ class LongTiling:
 
     @property
     def barrier_bytes(self) -> int:
-        """Of a stage: when it is full, when empty, in a cluster when all are; whole 16 bytes."""
+        """Barriers of a stage: when full, when empty, in a cluster when all are; whole 16 bytes."""
         return 16 if self.config.cluster == 1 else 32
 
     @property

@@ -12,30 +12,31 @@ from autoq.templates.target import Target
 _SMEM_BYTES = 128.0
 _L2_BYTES_A_CLOCK = 46.0
 _GATHERED_BYTES_A_CLOCK, _BULK_BYTES_A_CLOCK = 21.7, 29.0
-"""Of rows of b, by pieces of 16 bytes and by bulk copies."""
+"""Bytes of rows of b, by pieces of 16 bytes and by bulk copies."""
 _BULK_COPY = 13.5
 """Clocks of a bulk copy, however few its bytes are."""
 _LEAST_STAGE = 380.0
 """Clocks of a stage however few its rows are."""
 _BULK_CLOCKS = 90.0
-"""Of a stage whose rows come by bulk copies, besides."""
+"""Clocks besides of a stage whose rows come by bulk copies."""
 _LEAST_PRODUCT = 16.0
 """Clocks of an instruction however narrow."""
 _ARRIVAL_CLOCKS = 1750.0
-"""From asking for a stage until it begins to come, among all others that ask."""
+"""Clocks from asking for a stage until it begins to come, among all others that ask."""
 _UNEVEN = 0.08
-"""Of that time a stage, which a longer ring makes up for."""
+"""The share of that time that a stage is late, which a longer ring makes up for."""
 _ROUND_CLOCKS, _MEETING_CLOCKS = 5.0, 260.0
-"""Of a stage besides, and for each other block of a cluster that it waits for."""
+"""Clocks of a stage besides, and for each other block of a cluster that it waits for."""
 _SINGLE_SHARE = 0.1
-"""Of a stage's products, longer where fragments are turned one instruction's at a time."""
+"""The share by which products take longer where one instruction's fragments are turned at a
+time."""
 _OUTPUTS_A_CLOCK = 22.0
 _TILE_CLOCKS, _TAIL_STAGES, _SINGLE_TAIL = 2400.0, 0.9, 0.3
 """Of products that begin and end with a tile, whatever its stages, in these, and of the latter what
 is left where fragments are turned one instruction's at a time."""
 _START_CLOCKS = 1800.0
 _STREAMED_SHARE = 0.03
-"""Of the time, less where outputs leave the L2, which what is read again has for itself."""
+"""The share of the time saved where outputs leave the L2 to what is read again."""
 _BESIDE = 2.36
 """Copies and products beside each other take the sum of such powers."""
 _NOMINAL_CLOCK = 1.75e9
@@ -65,7 +66,7 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
 
 
 def _copy_clocks(tiling: LongTiling) -> float:
-    """Of a stage, by what is slowest of its ways to shared memory."""
+    """Clocks of a stage's copies, by what is slowest of its ways to shared memory."""
     config = tiling.config
     gathered = config.rows * tiling.row_bytes
     fetched = gathered + tiling.value_bytes / config.cluster
@@ -78,7 +79,7 @@ def _copy_clocks(tiling: LongTiling) -> float:
 
 
 def _product_clocks(tiling: LongTiling) -> float:
-    """Of a stage, of its instructions or of what they move in shared memory."""
+    """Clocks of a stage's products, by instructions or by what they move in shared memory."""
     config, workload = tiling.config, tiling.workload
     products = config.teams * config.tiles * config.rows // DEPTH * tiling.value_size
     products *= tiling.left_digits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
 from autoq.templates.cuda.sparse_attention.quantisation import Quantisation
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.target import Target
@@ -17,7 +18,6 @@ READ_AHEAD = 3
 _STEP_REGISTERS = 44
 _SLOT_BYTES = 12
 """A barrier and a counter."""
-_REGISTER_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,4 @@ class FusedTiling:
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
-        registers = -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP
-        return min(
-            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
-            target.register_file // (registers * self.threads),
-            target.unit_threads // self.threads,
-            target.unit_blocks,
-        )
+        return blocks_held(self.smem_bytes, allocated(self.registers), self.threads, target)

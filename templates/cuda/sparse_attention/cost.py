@@ -6,15 +6,15 @@ from autoq.templates.cuda.sparse_attention.config import STEP, FusedTiling
 from autoq.templates.target import Target
 
 _STEP_CLOCKS = 75.0
-"""Of a multiprocessor, for a step of one of its groups: counted instructions, half of them idle."""
+"""Clocks of a multiprocessor for a step of one group: counted instructions, half of them idle."""
 _PLANE_CLOCKS = 25.0
 """More for the second byte of shares."""
 _TIME_CLOCKS, _BARRIER_CLOCKS = 8.0, 400.0
-"""Of a group and of a block, for each block of keys."""
+"""Clocks of a group and of a block, for each block of keys."""
 _L2_BYTES_A_CLOCK = 24.0
-"""That reach a multiprocessor."""
+"""Bytes from the L2 that reach a multiprocessor."""
 _WARPS = 16
-"""Of a multiprocessor, that hide each other's latencies."""
+"""Warps of a multiprocessor that hide each other's latencies."""
 _START_CLOCKS = 4000.0
 _CLOCK = 1.75e9
 

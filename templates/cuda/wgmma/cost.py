@@ -11,17 +11,17 @@ from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
 
 _LONG_BYTES, _MANY_PRODUCTS = 2048, 1 << 33
-"""Of a row of activations and of all rows: from here on a product is large."""
+"""Bytes of a row of activations, and of all rows, from which on a product is large."""
 
 _WIDE_SECONDS = 27e-9
-"""For which a team alone waits with each sum of a thread where outputs are wider than a byte.
+"""What a team alone waits for each sum of a thread where outputs are wider than a byte.
 
 Scale and bias then come from the L1 instead of shared memory. An H200 took 3.4 to 4 us more for a
 tile of 256 x 128 outputs of 16 and 32 bits than for one of bytes.
 """
 
 _HIDDEN_SECONDS = 0.5e-6
-"""Of the last epilogue, of which a tail hides all but one block's share.
+"""The time of the last epilogue, of which a tail hides all but one block's share.
 
 0.38 us of 13.67 with two consumers together, 0.14 us of 13.26 in turn, two blocks each, for 2048
 cubed on an H200.

@@ -21,7 +21,8 @@ _SEARCHED = (80, 160)
 """Left to searches: an H200 took 8.8 us for 1576 x 768 x 3072 in tiles of 80 channels, which the
 estimate likes best, 8.5 in those of 96 and 7.7 in the best of 160."""
 _MOST_ACCUMULATORS = 176
-"""Of a thread. Tiles with 192 are left to searches too: one was timed so far, 128 x 192 in turn."""
+"""The most accumulators of a thread. Tiles with 192 are left to searches too: one was timed so far,
+128 x 192 in turn."""
 _SAME = 1e-9
 _TRIED = (
     "m_blocks", "tile", "block_n", "team", "blocks_per_unit", "weights_stay",

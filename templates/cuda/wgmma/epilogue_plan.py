@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from autoq.templates.border import border_classes
-from autoq.templates.border_row import bias_row
+from autoq.templates.borders.classes import border_classes
+from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.pixel import Pixel
 from autoq.templates.cuda.device.weights import ceil_div

@@ -152,7 +152,7 @@ class PipelinePlan(EpiloguePlan):
         return T.if_then_else(first, T.uint32(both), T.uint32(self.memory.transaction))
 
     def stages_on_the_way(self, first: Any) -> Any:
-        """Of a tile, before the producer's main loop comes to it."""
+        """Stages of a tile that come before the producer's main loop does."""
         return T.if_then_else(first, self.stages_ahead, 0) if self.stages_ahead else 0
 
     def delivery(self, operand: Operand) -> Delivery:

@@ -22,7 +22,7 @@ _SHARE_REGISTERS = 24
 
 
 def consumer_registers(epilogue: Epilogue, config: PipelineConfig) -> int:
-    """Of a thread: accumulators, residuals that wait, and what the rest takes."""
+    """Registers of a consumer thread: accumulators, residuals that wait, and what else it needs."""
     residual = epilogue.residual_dtype
     size = element(residual).bytes if residual else 0
     waiting = config.accumulators * size // 4 if config.residual_early else 8 * size

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
-from autoq.templates.cuda.device.residual.product import ResidualProduct
+from autoq.templates.cuda.device.residual.product import CompensatedProduct
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import Grid, Shared, SplitTeam, WgmmaConfig
@@ -49,7 +48,7 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
 
 # A block that keeps weights, or asks early for the first ones, reads them before the kernels that
 # write them are done.
-_PRODUCT = ResidualProduct(
+_PRODUCT = CompensatedProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
     lambda product: {"weights_stay": (False,), "early_loads": (0,)}, preferred,
     lambda product, config, target: gemm_wgmma.weighed(
@@ -58,7 +57,4 @@ _PRODUCT = ResidualProduct(
     rough=True,
 )  # fmt: skip
 
-TEMPLATE = Template(
-    "residual_gemm_wgmma", 3, _PRODUCT.matches, _PRODUCT.space, _PRODUCT.default, _PRODUCT.build,
-    _PRODUCT.pack, _PRODUCT.packed, preference=90,
-)  # fmt: skip
+TEMPLATE = _PRODUCT.template("residual_gemm_wgmma", 3, __name__, preference=90)

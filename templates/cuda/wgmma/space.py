@@ -61,6 +61,7 @@ def constraints(problem: Problem) -> list[Callable[[Any], bool]]:
         *_tile_rules(problem),
         *_reduction_rules(problem),
         *_resource_rules(problem),
+        *_operand_rules(problem),
         *_schedule_rules(problem),
         *split_rules(problem),
         *range_rules(problem),
@@ -170,6 +171,10 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         each = ceil_div(layout.stages, config.split_k)
         return config.stages <= max(2, each) or not single
 
+    return [turns_have_tiles, blocks_have_tiles, persistence_matters, stages_are_filled]
+
+
+def _operand_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def residual_comes_one_way(config: PipelineConfig) -> bool:
         """residuals wait in registers or in shared memory, there in boxes of 64 channels"""
         boxes = config.block_n % 64 == 0 and config.block_m <= MAX_BOX
@@ -211,10 +216,6 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         bound_lowers_channels,
         weights_stay_for_many_tiles,
         residual_comes_one_way,
-        turns_have_tiles,
-        blocks_have_tiles,
-        persistence_matters,
-        stages_are_filled,
     ]
 
 

@@ -11,8 +11,38 @@ from autoq.templates.cuda.wgmma.problem import Problem
 
 
 def split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
-    """Rules of a legal configuration, of parts, clusters and shares."""
+    """Rules of a legal configuration, of tails and shares, parts, and clusters."""
+    return [*_share_rules(problem), *_part_rules(problem), *_cluster_rules(problem)]
 
+
+def _share_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    def tail_is_of_blocks(config: PipelineConfig) -> bool:
+        """a tail is of consumers with two or three blocks, which finish whole tiles alone"""
+        if not config.tail_stages:
+            return True
+        whole = config.parts == 1 and not config.stream_k
+        return whole and config.m_blocks in (2, 3) and not problem.workload.epilogue.scale_group
+
+    def tail_lies_in_the_ring(config: PipelineConfig) -> bool:
+        """the stages of a tail lie in the ring together, and others come before them"""
+        layout = config.layout(problem.workload)
+        return config.tail_stages <= config.stages and (
+            config.tail_stages == 0 or config.tail_stages < layout.stages
+        )
+
+    def shares_fill_waves(config: PipelineConfig) -> bool:
+        """stream-K is for whole reductions of lasting blocks, and tiles that fill no whole waves"""
+        if not config.stream_k:
+            return True
+        if not config.grid.persistent or config.parts > 1 or config.weights_stay:
+            return False
+        units = problem.target.units_in_clusters(config.grid.cluster)
+        return problem.tiles(config) % (units * config.blocks_per_unit) != 0
+
+    return [tail_is_of_blocks, tail_lies_in_the_ring, shares_fill_waves]
+
+
+def _part_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def parts_have_stages(config: PipelineConfig) -> bool:
         """every part of a split reduction has pipeline stages, two or more"""
         layout = config.layout(problem.workload)
@@ -42,6 +72,16 @@ def split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
             return True
         return not config.grid.persistent or problem.tiles(config) <= problem.resident(config)
 
+    return [
+        parts_have_stages,
+        parts_finish_slices,
+        parts_cooperate,
+        k_groups_own_stages,
+        exchange_happens_once,
+    ]
+
+
+def _cluster_rules(problem: Problem) -> list[Callable[[Any], bool]]:
     def clusters_have_tiles(config: PipelineConfig) -> bool:
         """tiles of a column, or of a row, divide among a cluster's blocks, which run at once"""
         m_tiles = problem.load_of(config).m_tiles
@@ -60,39 +100,4 @@ def split_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         blocks = problem.tiles(config) * config.split_k
         return config.split_k == 1 or blocks <= 2 * problem.target.units
 
-    def shares_fill_waves(config: PipelineConfig) -> bool:
-        """stream-K is for whole reductions of lasting blocks, and tiles that fill no whole waves"""
-        if not config.stream_k:
-            return True
-        if not config.grid.persistent or config.parts > 1 or config.weights_stay:
-            return False
-        units = problem.target.units_in_clusters(config.grid.cluster)
-        return problem.tiles(config) % (units * config.blocks_per_unit) != 0
-
-    def tail_is_of_blocks(config: PipelineConfig) -> bool:
-        """a tail is of consumers with two or three blocks, which finish whole tiles alone"""
-        if not config.tail_stages:
-            return True
-        whole = config.parts == 1 and not config.stream_k
-        return whole and config.m_blocks in (2, 3) and not problem.workload.epilogue.scale_group
-
-    def tail_lies_in_the_ring(config: PipelineConfig) -> bool:
-        """the stages of a tail lie in the ring together, and others come before them"""
-        layout = config.layout(problem.workload)
-        return config.tail_stages <= config.stages and (
-            config.tail_stages == 0 or config.tail_stages < layout.stages
-        )
-
-    return [
-        tail_is_of_blocks,
-        tail_lies_in_the_ring,
-        shares_fill_waves,
-        parts_have_stages,
-        parts_finish_slices,
-        parts_cooperate,
-        k_groups_own_stages,
-        exchange_happens_once,
-        clusters_have_tiles,
-        receivers_take_turns_to_load,
-        clusters_replace_tiles,
-    ]
+    return [clusters_have_tiles, receivers_take_turns_to_load, clusters_replace_tiles]

@@ -24,7 +24,7 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _FIRST_BARRIER = 8
-"""Of the named barriers, one for each consumer, behind those of the pipeline."""
+"""The first named barrier, of one for each consumer, behind those of the pipeline."""
 LONGEST_ROUGH = 256
 """Columns of a tile: a thread adds a quarter of a row's magnitudes one behind the other, so that a
 part in single precision is within 80 roundings of its sum, less than `ROUGH`."""
@@ -163,7 +163,7 @@ class Weighing:
 
     @property
     def dtype(self) -> str:
-        """Of the sums."""
+        """The dtype of the sums."""
         return "float32" if self.rough else "float64"
 
     @property

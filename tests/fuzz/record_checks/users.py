@@ -17,7 +17,7 @@ from autoq.compilation.compiler import compile
 from autoq.devices import Host, resolve
 from autoq.errors import AutoqError, RecordError
 from autoq.measure.replay import ReplayMeasurer
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.records import Device, Lines, Record, read_records
 from autoq.search.space import Space
 from autoq.templates import registry

@@ -13,6 +13,7 @@ from autoq.templates.cpu.floats import narrowed, widened
 from autoq.templates.cpu.frame import kernel_frame
 from autoq.templates.cpu.mixed.float_gemm_cpu import TEMPLATE, MixedCpuConfig
 from autoq.templates.cpu.vector import load, store
+from autoq.templates.epilogue.activation import LEAST_FACTOR
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
@@ -48,6 +49,16 @@ def stays_within(workload, tile, target):
     y = run(TEMPLATE, workload, config, list(activations), constants, target)
     (expected,) = workload.reference(activations, constants)
     assert complaint(y, expected, workload, target) is None
+
+
+@pytest.mark.parametrize("activation", LEAST_FACTOR)
+def test_an_activation_of_infinities_is_its_limit(activation):
+    workload = FloatGemm(1, 19, 8, out_dtype="float32", bias=True, activation=activation)
+    activations, constants = workload.random_case(np.random.default_rng(6))
+    constants["bias"][:3] = -np.inf, np.inf, np.nan
+    y = run(TEMPLATE, workload, TEMPLATE.default(workload, host()), list(activations), constants)
+    for values in (y, *workload.reference(activations, constants)):
+        np.testing.assert_allclose(values[0, :3], [0, np.inf, np.nan], atol=1e-6)
 
 
 @pytest.mark.parametrize("features", [{}, {"avx2": True}, {"avx2": True, "avx512": True}], ids=str)

@@ -6,8 +6,11 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+from ptx.kernels import assert_right_emulated
 
+from autoq.templates.base import Template
 from autoq.templates.operators.attention import Attention
+from autoq.templates.target import parse_target
 
 _FILE = Path(__file__).parents[3] / "scripts" / "cases" / "attention_cases.py"
 NAMED: dict[str, Attention] = runpy.run_path(str(_FILE))["NAMED"]
@@ -42,3 +45,12 @@ def random_attention(
     masks["quantised_masked"] = bool(masks["mask_axes"] and rng.random() < 0.5)
     depth = byte_unit * int(rng.integers(1, 136 // byte_unit + 1))
     return Attention(batch, heads, queries, keys, depth, **types, **orders, **masks)
+
+
+def assert_sample_right(
+    template: Template, workload: Attention, rng: np.random.Generator, turn: int
+) -> None:
+    """A configuration of the workload is right, on architectures by turns."""
+    target = parse_target(f"cuda:{('sm_80', 'sm_89', 'sm_90a')[turn % 3]}")
+    (config,) = template.space(workload, target).sample(rng, 1)
+    assert_right_emulated(template, workload, config, target)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.oracle.reference import reference
 
 CASES = (
     Conv2d(n=2, h=56, w=56, c=64, k=64, r=3, s=3, padding=(1, 1, 1, 1)),
@@ -73,3 +76,11 @@ def random_arrays(workload: Conv2d, rng: np.random.Generator) -> tuple[list[np.n
     if epilogue.out_dtype == "int32":
         del constants["scale"]
     return activations, constants
+
+
+def assert_sums(y: np.ndarray, workload: Conv2d, x: np.ndarray, weight: np.ndarray) -> None:
+    """Fail unless y holds the sums of a convolution, before bias and scales."""
+    plain = dataclasses.replace(workload, epilogue=Epilogue("int32"))
+    constants = {"weight": weight, "bias": np.zeros(workload.k, np.int32),
+                 "scalars": np.zeros(8, np.float32)}  # fmt: skip
+    np.testing.assert_array_equal(y, reference(plain, [x.astype(np.int8)], constants))

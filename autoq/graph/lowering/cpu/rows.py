@@ -142,7 +142,7 @@ def _sum(a: Expr, b: Expr, lanes: int) -> Expr:
 
 
 def _largest(a: Expr, b: Expr, lanes: int) -> Expr:
-    """Of two numbers; a NaN may be passed over."""
+    """The larger of two numbers; a NaN may be passed over."""
     return T.Select(a > b, a, b)
 
 

@@ -29,7 +29,8 @@ __device__ __forceinline__ float reciprocal_root(float variance) {
 }
 """
 _LARGEST_STEP = 2.0**40
-"""Of a scale and of its reciprocal: their squares are far from both ends of float32's range."""
+"""The largest scale and reciprocal of one: their squares are far from both ends of float32's
+range."""
 
 
 def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> RowFormula | None:
@@ -159,7 +160,7 @@ class _Search:
         return value
 
     def with_operand(self, place: int, op: str, fits: Callable[[int], bool]) -> tuple[int, int]:
-        """Of a sum or a product: what is computed, and the operand that it is joined with."""
+        """What a sum or a product computes, and the operand that it is joined with."""
         arguments = self.arguments(place, op)
         for value, operand in (arguments, arguments[::-1]) if len(arguments) == 2 else ():
             if value >= self.count > operand and fits(operand):

@@ -21,7 +21,7 @@ from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowVal
 _MOST_EXPONENT = 100
 """Size of powers of two, of which float32 holds a row's sum and its reciprocal."""
 _LEAST_SCALE = 2.0**-13
-"""Of the output, so that a quotient is far below ROUNDS."""
+"""The least scale of the output, with which a quotient is far below ROUNDS."""
 _BIAS = {"uint8": 2.0**23, "int8": 2.0**23 + 128}
 """What is added to a byte to read it as a float."""
 

@@ -19,7 +19,7 @@ READ = ("int8", "uint8", "float16", "bfloat16", "float32")
 """Dtypes of operands."""
 
 _TAKEN = ""
-"""In place of a zero point that was taken off when the value was read."""
+"""Stands for a zero point that was taken off when the value was read."""
 
 HELPERS = r"""
 // NaN if either is.

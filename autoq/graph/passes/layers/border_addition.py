@@ -9,7 +9,7 @@ import numpy as np
 
 from autoq.graph.ir import Operation
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.border import border_classes
+from autoq.templates.borders.classes import border_classes, by_class
 from autoq.templates.operators.conv2d import Conv2d
 
 
@@ -36,7 +36,5 @@ def border_addition(conv: Operation, around: Neighbourhood) -> tuple[Operation, 
         zero_point_border=True,
     )  # fmt: skip
     rows, columns = (one.places() for one in border_classes(work))
-    pixels = image.reshape(shape[1:]).transpose(1, 2, 0).astype(np.float64)
-    table = np.zeros((rows.max() + 1, columns.max() + 1, k))
-    table[rows[:, None], columns] = pixels
-    return (add, table) if np.array_equal(table[rows[:, None], columns], pixels) else None
+    table = by_class(image.reshape(shape[1:]).astype(np.float64), rows, columns)
+    return None if table is None else (add, table.transpose(1, 2, 0))

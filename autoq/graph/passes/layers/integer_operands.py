@@ -16,9 +16,9 @@ from autoq.templates.storage import BYTE_DTYPES
 
 _LARGEST_SUM = 2.0**31 - 1
 _LARGEST_STEP_ERROR = 1 / 16
-"""Of a quantised result's step: what rounding a bias to steps of the products may move it by."""
+"""The share of a result's step that rounding a bias to steps of the products may move it by."""
 _LARGEST_RELATIVE_ERROR = 2.0**-13
-"""Of what a layer's sums typically come to, where its result is float32."""
+"""The same share of what a layer's sums typically come to, where its result is float32."""
 
 
 @dataclass(frozen=True)

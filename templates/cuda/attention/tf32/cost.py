@@ -37,7 +37,7 @@ def estimate(workload: Attention, config: Tf32AttentionConfig, target: Target) -
     """Roughly the seconds, of the multiprocessor that has most blocks."""
     plan = Tf32AttentionPlan(workload, config, target)
     fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
-    together = max(1, min(fitting, target.unit_threads // config.threads))
+    together = max(1, fitting)
     own = ceil_div(plan.blocks, target.units)
     pairs = 2 * config.tile_keys // 8 * plan.depth // 8
     parted = pairs * _PARTS + (0 if config.holds_queries else 6 * plan.depth)

@@ -14,6 +14,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.cuda.attention.pitches import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
 from autoq.templates.cuda.attention.tf32.product_source import PARTS
@@ -54,8 +55,8 @@ def _functions(plan: Tf32AttentionPlan, names: Sequence[str]) -> DeviceNamespace
     block = BLOCK.replace("RESULTS", results) + store
     block = block.replace("PARAMETERS", "".join(f"const float* {name}, " for name in names))
     block = block.replace("MASK +", "mask +" if work.mask_axes else "q +")
-    pitches = plan.row_pitches
-    batch, head, row = plan.mask_pitches
+    pitches = row_pitches(work)
+    batch, head, row = mask_pitches(work)
     source = COPIES + SOFTMAX + PARTS + PRODUCTS + (RANGE_OF_ROWS if work.quantises else "") + block
     return DeviceNamespace("attention_tf32", source, {}, {
         "HEADS": work.heads, "QUERIES": work.queries, "KEYS": work.keys, "DEPTH": work.depth,

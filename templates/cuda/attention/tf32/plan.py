@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.attention.plan import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
@@ -28,22 +27,12 @@ class Tf32AttentionPlan:
     def __init__(self, workload: Attention, config: Tf32AttentionConfig, target: Target) -> None:
         self.workload, self.config, self.target = workload, config, target
         self.depth = ceil_div(workload.depth, UNIT) * UNIT
-        """Of rows in shared memory, filled up with zeros."""
+        """Values of rows in shared memory, filled up with zeros."""
         self.piece = math.gcd(workload.depth, _UNIT_FLOATS)
-        """Of a copy to shared memory, and of a store."""
+        """Values of a copy to shared memory, and of a store."""
         self.key_row, self.value_row = self.depth + _KEY_GAP, self.depth + _VALUE_GAP
         self.tiles = ceil_div(workload.keys, config.tile_keys)
         self.row_blocks = ceil_div(workload.queries, config.rows)
         self.blocks = workload.pairs * self.row_blocks
         stage = config.tile_keys * (self.key_row + self.value_row)
         self.smem_bytes = config.stages * stage * FLOAT_BYTES
-
-    @property
-    def row_pitches(self) -> dict[str, int]:
-        """`row_pitches` of the workload."""
-        return row_pitches(self.workload)
-
-    @property
-    def mask_pitches(self) -> tuple[int, int, int]:
-        """`mask_pitches` of the workload."""
-        return mask_pitches(self.workload)

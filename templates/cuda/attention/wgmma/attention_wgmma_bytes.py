@@ -22,5 +22,5 @@ def matches(workload: object, target: Target) -> bool:
 
 TEMPLATE = Template(
     "attention_wgmma_bytes", 2, matches, space, default, build, pack, packed, preference=10,
-    estimate=estimate,
+    estimate=estimate, module=__name__,
 )  # fmt: skip

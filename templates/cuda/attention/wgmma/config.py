@@ -42,7 +42,7 @@ class WgmmaAttentionConfig:
 
     @property
     def threads(self) -> int:
-        """Of a block: consumers, and the warps that load."""
+        """Threads of a block: consumers, and the warps that load."""
         return 128 * self.consumers + (128 if self.gives_registers else 32)
 
     @property

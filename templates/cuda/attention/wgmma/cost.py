@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.plan import WgmmaAttentionPlan
-from autoq.templates.cuda.device.launch.occupancy import smem_margin, wave_features
+from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
@@ -49,10 +49,8 @@ def registers(plan: WgmmaAttentionPlan) -> int:
 def resident(plan: WgmmaAttentionPlan) -> int:
     """Blocks that a multiprocessor holds."""
     target, config = plan.target, plan.config
-    margin = smem_margin(target)
-    by_smem = (target.smem_bytes + margin) // (plan.smem_bytes + margin)
-    by_registers = target.register_file // (config.threads * plan.registers.launch)
-    return max(1, min(by_smem, by_registers, target.unit_threads // config.threads))
+    taken = plan.registers.launch
+    return max(1, blocks_that_fit(plan.smem_bytes, taken, config.threads, target))
 
 
 def tile_clocks(plan: WgmmaAttentionPlan) -> tuple[float, float, float]:

@@ -13,6 +13,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.templates.cuda.attention.float_source import ROUNDED
+from autoq.templates.cuda.attention.pitches import mask_pitches
 from autoq.templates.cuda.attention.rounding_source import ROUNDING
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.wgmma.block_source import BLOCK
@@ -24,6 +25,7 @@ from autoq.templates.cuda.attention.wgmma.float_source import FLOATS
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
 from autoq.templates.cuda.attention.wgmma.turn_source import TURN
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
@@ -32,7 +34,7 @@ from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
 _STATE = "template <bool PLAIN> struct State"
-_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, TURN + _STATE, 1) + BYTE_LOOP
+_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, READ_MATRICES + TURN + _STATE, 1) + BYTE_LOOP
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -132,7 +134,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
     source += BLOCK + SOFTMAX
     source += ROUNDED + FLOATS + FLOAT_LOOP if work.floating else _BYTE_PARTS
     source += entry
-    batch, head, row = plan.mask_pitches
+    batch, head, row = mask_pitches(work)
     return NumberNamespace(
         "attention",
         source,
@@ -162,7 +164,7 @@ def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespac
 
 
 def _atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
-    """Of scores, and of shares with values."""
+    """The instructions of scores, and of shares with values."""
     work, tile_keys = plan.workload, plan.config.tile_keys
     k = STEP_BYTES // plan.size
     shares, sums = (work.v_dtype, "float32") if work.floating else ("uint8", "int32")

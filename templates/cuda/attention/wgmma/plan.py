@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from autoq.templates.cuda.attention.plan import mask_pitches
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
@@ -92,7 +91,7 @@ class WgmmaAttentionPlan:
 
     @property
     def registers(self) -> RegisterBudget:
-        """Of a thread: at launch, while it loads, and of a consumer."""
+        """Registers of a thread: at launch, while it loads, and of a consumer."""
         config, target = self.config, self.target
         if config.gives_registers:
             least = _LEAST_PRODUCER[self.workload.floating]
@@ -108,13 +107,8 @@ class WgmmaAttentionPlan:
 
     @property
     def size_of_y(self) -> int:
-        """Of a value of y."""
+        """Bytes of a value of y."""
         return element(self.workload.out_dtype).bytes
-
-    @property
-    def mask_pitches(self) -> tuple[int, int, int]:
-        """How far batches, heads and queries of the mask lie apart, in values; 0 for one of all."""
-        return mask_pitches(self.workload)
 
     def map_of(self, name: str, dtype: str, rows: int, box_rows: int) -> list[int]:
         """Arguments of ENCODE_TILED behind the address for q, k, v or y, by name.

@@ -42,7 +42,11 @@ def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
     return Space(
         WgmmaAttentionConfig,
         _knobs(workload),
-        _rules(workload, target, plan_of),
+        [
+            *_block_rules(workload, plan_of),
+            *_overlap_rules(workload, plan_of),
+            *_resource_rules(workload, target, plan_of),
+        ],
         lambda config: features(workload, config, target),
     )
 
@@ -98,10 +102,9 @@ def _knobs(workload: Attention) -> dict[str, Sequence[Any]]:
     }
 
 
-def _rules(
-    workload: Attention, target: Target,
-    plan_of: Callable[[WgmmaAttentionConfig], WgmmaAttentionPlan],
-) -> list[Rule]:  # fmt: skip
+def _block_rules(
+    workload: Attention, plan_of: Callable[[WgmmaAttentionConfig], WgmmaAttentionPlan]
+) -> list[Rule]:
     def rows_within_queries(config: WgmmaAttentionConfig) -> bool:
         """No consumer of a pair's first block is without queries."""
         return config.rows - 64 < workload.queries
@@ -118,6 +121,12 @@ def _rules(
         apart = not (config.turns or workload.causal) and config.small < config.consumers
         return apart and 0 < plan_of(config).full_pairs < workload.pairs
 
+    return [rows_within_queries, stages_are_used, small_blocks_are_some]
+
+
+def _overlap_rules(
+    workload: Attention, plan_of: Callable[[WgmmaAttentionConfig], WgmmaAttentionPlan]
+) -> list[Rule]:
     def there_is_a_next_tile(config: WgmmaAttentionConfig) -> bool:
         """What overlaps tiles of keys needs several."""
         return plan_of(config).tiles > 1 or not (config.ahead or config.turns)
@@ -152,6 +161,20 @@ def _rules(
         even = not workload.causal and plan.tiles % config.stages == 0
         return once and even and plan.grid < plan.blocks
 
+    return [
+        there_is_a_next_tile,
+        consumers_take_turns,
+        only_bytes_are_kept,
+        bytes_take_no_turns,
+        bytes_are_there_ahead,
+        rings_go_on,
+    ]
+
+
+def _resource_rules(
+    workload: Attention, target: Target,
+    plan_of: Callable[[WgmmaAttentionConfig], WgmmaAttentionPlan],
+) -> list[Rule]:  # fmt: skip
     def registers_suffice(config: WgmmaAttentionConfig) -> bool:
         """Scores, shares and sums fit the registers of a consumer."""
         return registers(plan_of(config)) <= plan_of(config).registers.consumer
@@ -169,18 +192,4 @@ def _rules(
         """All blocks of a multiprocessor have no more threads than it holds."""
         return config.threads * config.blocks_per_sm <= target.unit_threads
 
-    return [
-        rows_within_queries,
-        stages_are_used,
-        small_blocks_are_some,
-        there_is_a_next_tile,
-        consumers_take_turns,
-        only_bytes_are_kept,
-        bytes_take_no_turns,
-        bytes_are_there_ahead,
-        rings_go_on,
-        registers_suffice,
-        products_compile,
-        shared_memory_suffices,
-        threads_suffice,
-    ]
+    return [registers_suffice, products_compile, shared_memory_suffices, threads_suffice]

@@ -27,9 +27,7 @@ template <int STRIDE> __device__ __forceinline__ void turn_columns(
   for (int step = 0; step < TILE_KEYS / 32; step += STRIDE) {
     if (STRIDE > 1 && step + first >= TILE_KEYS / 32) break;
     unsigned w[4];
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(w[0]), "=r"(w[1]), "=r"(w[2]), "=r"(w[3])
-                 : "r"(from + (step + first) * (32 * LINE)) : "memory");
+    read_matrices<true>(w, from + (step + first) * (32 * LINE));
     #pragma unroll
     for (int odd = 0; odd < 2; ++odd)
       #pragma unroll

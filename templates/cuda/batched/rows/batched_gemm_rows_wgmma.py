@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from autoq.templates.base import Template
-from autoq.templates.cuda.batched.batched_gemm_wgmma import pack, packed
+from autoq.templates.cuda.batched.batched_gemm_wgmma import CONSTANTS
 from autoq.templates.cuda.batched.rows.config import BatchedRowsConfig
 from autoq.templates.cuda.batched.rows.plan import COLUMN_GROUP, UNIT_BYTES, BatchedRowsPlan
 from autoq.templates.cuda.batched.rows.space import default, estimate, space
@@ -54,11 +54,12 @@ def build(workload: BatchedGemm, config: BatchedRowsConfig, target: Target) -> P
     """PrimFunc (x, other, zero_points, scale, scalars, y); see `build_kernel`."""
     from autoq.templates.cuda.batched.rows.kernel import build_kernel
 
-    return build_kernel(BatchedRowsPlan(workload, config, target), packed(workload, config))
+    packed = CONSTANTS.packed(workload, config)
+    return build_kernel(BatchedRowsPlan(workload, config, target), packed)
 
 
 TEMPLATE = Template(
-    "batched_gemm_rows_wgmma", 1, matches, space, default, build, pack, packed, preference=15,
-    estimate=estimate,
+    "batched_gemm_rows_wgmma", 1, matches, space, default, build,
+    CONSTANTS.pack, CONSTANTS.packed, preference=15, estimate=estimate,
 )  # fmt: skip
 """Products of bytes on Hopper's tensor cores with x from registers."""

@@ -40,7 +40,7 @@ class BatchedRowsPlan:
         self.blocks = ceil_div(self.tiles, config.row_groups)
         self.slots = self._most_pairs()
         self.other_gap = UNIT_BYTES if self.groups % 2 == 0 else 2 * UNIT_BYTES
-        """Behind each eight rows of other, so that ldmatrix meets other banks."""
+        """Bytes behind each eight rows of other, so that ldmatrix meets other banks."""
         self.turned_group = _CORE_ROWS * K_BYTES + _TURNED_GAP
         eight = _CORE_ROWS * workload.n + self.other_gap
         self.turned_at = self.slots * self.tiles_k * K_BYTES // _CORE_ROWS * eight
@@ -67,7 +67,7 @@ class BatchedRowsPlan:
 
     @property
     def store_bytes(self) -> int:
-        """Of an aligned store: a thread has `4 * groups` neighbouring columns of a row."""
+        """Bytes of an aligned store: a thread has `4 * groups` neighbouring columns of a row."""
         return math.gcd(UNIT_BYTES, 4 * self.groups)
 
     @property

@@ -9,7 +9,7 @@ from autoq.search.space import Space
 from autoq.templates.cuda.batched.rows.config import WARPGROUP_ROWS, BatchedRowsConfig
 from autoq.templates.cuda.batched.rows.plan import BatchedRowsPlan
 from autoq.templates.cuda.device.launch.occupancy import (
-    blocks_that_fit,
+    blocks_together,
     resource_rules,
     wave_features,
 )
@@ -73,10 +73,7 @@ def registers(plan: BatchedRowsPlan, target: Target) -> int:
 
 def resident(plan: BatchedRowsPlan) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    target, config = plan.target, plan.config
-    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
-    by_threads = target.unit_threads // config.threads
-    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
+    return blocks_together(plan, registers(plan, plan.target), plan.target)
 
 
 def busy_clocks(plan: BatchedRowsPlan) -> float:

@@ -8,6 +8,8 @@ from typing import Any
 
 from autoq.templates.target import Target
 
+_REGISTER_STEP = 8
+"""Registers of a thread are allocated in such steps."""
 # Bytes that sm_75, which reserves no shared memory for a block, is left in each as well.
 _LEAST_MARGIN = 1 << 10
 
@@ -25,19 +27,49 @@ def shared_memory_fits(smem_bytes: int, blocks: int, target: Target) -> bool:
 
 
 def register_limit(threads: int, blocks: int, target: Target) -> int:
-    """Registers that a thread may have: allocated by 8 within the multiprocessor's file."""
-    share = target.register_file // (threads * blocks) // 8 * 8
+    """Registers that a thread may have within the multiprocessor's file."""
+    share = target.register_file // (threads * blocks) // _REGISTER_STEP * _REGISTER_STEP
     return min(target.thread_registers, share)
 
 
-def blocks_that_fit(smem_bytes: int, registers: int, threads: int, target: Target) -> int:
-    """Blocks that a multiprocessor has the shared memory and the registers for.
+def allocated(registers: int) -> int:
+    """Registers that a thread takes of the file which needs so many."""
+    return -(-registers // _REGISTER_STEP) * _REGISTER_STEP
 
-    smem_bytes: of a block; registers: of each of its `threads`.
+
+def blocks_held(smem_bytes: int, registers: int, threads: int, target: Target) -> int:
+    """Blocks that a multiprocessor holds at once, by the limits of the hardware alone.
+
+    smem_bytes: of a block; registers: that each of its `threads` is allocated. 0 where one block
+    does not fit.
+    """
+    return min(
+        target.unit_smem_bytes // (smem_bytes + target.reserved_smem_bytes),
+        target.register_file // (registers * threads),
+        target.unit_threads // threads,
+        target.unit_blocks,
+    )
+
+
+def blocks_that_fit(smem_bytes: int, registers: int, threads: int, target: Target) -> int:
+    """Blocks that a multiprocessor has the shared memory, the registers and the threads for.
+
+    smem_bytes: of a block, which has a margin here even where the hardware takes none; registers:
+    of each of its `threads`, as a model of them says, not rounded to what is allocated.
     """
     margin = smem_margin(target)
     by_smem = (target.smem_bytes + margin) // (smem_bytes + margin)
-    return min(by_smem, target.register_file // (threads * registers))
+    by_registers = target.register_file // (threads * registers)
+    return min(by_smem, by_registers, target.unit_threads // threads)
+
+
+def blocks_together(plan: Any, registers: int, target: Target) -> int:
+    """Blocks of a plan that share a multiprocessor, as far as its grid has so many.
+
+    plan: with `smem_bytes`, `blocks` of the grid and `config.threads`; registers: of a thread.
+    """
+    fitting = blocks_that_fit(plan.smem_bytes, registers, plan.config.threads, target)
+    return max(1, min(fitting, -(-plan.blocks // target.units)))
 
 
 def resource_rules(

@@ -160,7 +160,7 @@ def thread_kernel(
 
 
 def _pointer(buffer: Any) -> Any:
-    """Of a buffer's first element, as `moved_as` says."""
+    """The address of a buffer's first element, as `moved_as` says."""
     dtype = moved_as(str(buffer.dtype))
     if dtype == buffer.dtype:
         return buffer.data

@@ -17,7 +17,7 @@ NOWHERE = 0xFFFF
 """The index of an entry of a that fills a list up; of b it is 0, which any panel has."""
 
 SHARED_WORDS = 18
-"""Of a block that writes a list: see `LIST_BAND`."""
+"""Words of shared memory of a block that writes a list: see `LIST_BAND`."""
 
 # ldmatrix reads what eight entries gather together, 16 bytes of each: no two of them meet in a bank
 # where their k differ modulo 8. So the first entry of each remainder is in the first eight, and so

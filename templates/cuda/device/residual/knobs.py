@@ -15,7 +15,7 @@ from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
 
 _BLOCKS_A_UNIT = 4
-"""Of the pass over the product, which waits for memory: on a multiprocessor at least."""
+"""The least blocks a multiprocessor of the pass over the product, which waits for memory."""
 
 _PANEL_ROWS = (16, 8)
 _PARTS = (1, 2, 4, 8, 16)

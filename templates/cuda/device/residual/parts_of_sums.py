@@ -30,7 +30,7 @@ class PartsOfSums:
 
     @property
     def dtype(self) -> str:
-        """Of the parts."""
+        """The dtype of the parts."""
         return "float32" if self.rough else "float64"
 
     @property

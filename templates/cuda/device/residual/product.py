@@ -29,7 +29,7 @@ from autoq.templates.workload import Constants
 
 
 @dataclass(frozen=True)
-class ResidualProduct:
+class CompensatedProduct:
     """The functions of a template that leaves the products of integers to another one.
 
     inner: the template of products, whose weights are written just before; config_type: its knobs
@@ -130,3 +130,11 @@ class ResidualProduct:
     def packed(self, workload: ResidualGemm, config: Any) -> tuple[TensorSpec, ...]:
         """b as integers if it is constant, what else the product takes, bias and thresholds."""
         return arrays.packed(self.plan(workload, config), self.inner, config)
+
+    def template(self, name: str, version: int, module: str, preference: int) -> Template:
+        """The template that a module defines, with estimates where the inner one has them."""
+        estimate = None if self.inner.estimate is None else self.estimate
+        return Template(
+            name, version, self.matches, self.space, self.default, self.build, self.pack,
+            self.packed, estimate=estimate, preference=preference, module=module,
+        )  # fmt: skip

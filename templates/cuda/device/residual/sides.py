@@ -23,7 +23,7 @@ __device__ __forceinline__ Way way_of(
 values; side 0 is a, 1 is b. For a namespace with the constants of `Sides.sizes`."""
 
 INDEX_BITS = 24
-"""Of an entry of a list: the index along k, above the value's byte."""
+"""Bits of an entry of a list that are the index along k, above the value's byte."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Sides:
 
     @property
     def lists(self) -> tuple[TensorSpec, ...]:
-        """Of a and of b: entries in fours, and of each row or column the first four and how many.
+        """Lists of a and b: entries in fours, and each row's or column's first four and how many.
 
         A list is filled up to whole fours with entries of zero. Of bands it is steps instead.
         """
@@ -76,5 +76,5 @@ class Sides:
 
     @property
     def kept(self) -> TensorSpec:
-        """Of a and of b how many values are kept, and 2^32 times the room that lists take."""
+        """How many values of a and of b are kept, and 2^32 times the room that lists take."""
         return TensorSpec("kept", (2,), "uint64")

@@ -21,7 +21,7 @@ from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 WHOLE = TensorSpec("whole_sides", (2,), "int32")
-"""Which sides take part by products."""
+"""An array that says which sides take part by products."""
 THRESHOLD, CROSSOVER = (TensorSpec(name, (1,), "float32") for name in ("threshold", "crossover"))
 
 
@@ -175,7 +175,7 @@ def _quantise_b(found: _Stages, plan: ResidualPlan, target: Target) -> None:
 
 
 def _turn_residuals(found: _Stages, plan: ResidualPlan, target: Target) -> None:
-    """Of a where no block holds its rows, and of b unless they are there already."""
+    """Turn residuals of a where no block holds its rows, and of b unless they are there."""
     work = plan.workload
     there = work.constant_b or plan.panels_of_b(target)
     due = not plan.holds_panel(target), not there

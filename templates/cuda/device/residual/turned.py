@@ -22,7 +22,7 @@ __device__ __forceinline__ size_t turned_at(int k, int column) {
 
 
 def turned_shape(n: int, k: int) -> tuple[int, int, int]:
-    """Of residuals int8 of n columns: pieces, k and columns of a piece."""
+    """The shape of int8 residuals of n columns: pieces, k and columns of a piece."""
     return -(-n // _PIECE), k, _PIECE
 
 

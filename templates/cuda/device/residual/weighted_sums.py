@@ -121,7 +121,7 @@ class WeightedSums:
 
     @property
     def blocks(self) -> int:
-        """Of the pass."""
+        """Blocks of the pass."""
         return self.panels * self.parts
 
     @property

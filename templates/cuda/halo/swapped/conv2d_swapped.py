@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.templates.base import Template
-from autoq.templates.border import border_bias
+from autoq.templates.borders.bias import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import pad_channels, tile_rows
 from autoq.templates.cuda.halo.conv2d_halo import pack_weight as pack_pixel_rows

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.border_row import bias_row
+from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan

@@ -10,12 +10,12 @@ from autoq.templates.cuda.mixed.mma_sync.config import Conform, MixedSyncConfig
 from autoq.templates.cuda.mixed.mma_sync.resources import resident
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.cuda.mixed.widening import Widening
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 
 # Of one multiprocessor: bytes and 32-bit results a clock. Guesses, none of them measured.
 _L2_BYTES_A_CLOCK = 24.0
-_SMEM_BYTES_A_CLOCK = 128.0
 _LANES = 64.0
 # What does not hide behind the slowest part of a stage: a share of the others, and its barrier.
 _SHOWN_SHARE = 0.3
@@ -62,7 +62,7 @@ def _parts(tiling: MixedSyncTiling, target: Target) -> tuple[float, float, float
     return (
         config.block_m * config.block_n * config.block_k / rate,
         tiling.stage_bytes / _L2_BYTES_A_CLOCK,
-        (read + tiling.stage_bytes) / _SMEM_BYTES_A_CLOCK,
+        (read + tiling.stage_bytes) / SMEM_BYTES_A_CLOCK,
         widened * instructions(tiling) / _LANES,
     )
 

@@ -26,7 +26,7 @@ _ABOUT = 1.03
 
 
 def default(workload: FloatGemm, target: Target) -> MixedSyncConfig:
-    """Of the candidates of about the least estimated time one of the most stages.
+    """A candidate of the most stages among those of about the least estimated time.
 
     Raises ConfigError where nothing is legal.
     """

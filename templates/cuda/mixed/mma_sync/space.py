@@ -28,7 +28,7 @@ BLOCK_M = (8, 16, 32, 64, 128, 256)
 BLOCK_N = (32, 64, 128, 256)
 BLOCK_K = (64, 128)
 MOST_INDICES = 1 << 31
-"""Of 32 bits: values of x, y and sums, bytes of the packed weight."""
+"""What 32 bits index: values of x, y and sums, bytes of the packed weight."""
 
 Rule = Callable[[MixedSyncConfig], bool]
 TilingOf = Callable[[MixedSyncConfig], MixedSyncTiling]

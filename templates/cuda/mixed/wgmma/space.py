@@ -55,13 +55,13 @@ def space(
         "turns": (False,) if workload.quantised else (False, True),
     }
     # The other rules rest on the first three.
-    rules = [*own, *_tile_rules(workload), *_resource_rules(workload, target)]
+    rules = [*own, *_team_rules(), *_tile_rules(workload), *_resource_rules(workload, target)]
     return Space(
         MixedConfig, knobs, rules, lambda config: features(workload, config, target, moved)
     )
 
 
-def _tile_rules(workload: FloatGemm) -> list[Rule]:
+def _team_rules() -> list[Rule]:
     def teams_divide_consumers(config: MixedConfig) -> bool:
         """teams divide consumers, which then share no reduction"""
         whole = config.consumers % config.teams == 0
@@ -79,6 +79,10 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
         whole = whole and config.stages >= 2 * config.k_groups
         return whole and (config.k_groups == 1 or config.block_m <= 128)
 
+    return [teams_divide_consumers, turns_are_of_all, groups_divide_consumers]
+
+
+def _tile_rules(workload: FloatGemm) -> list[Rule]:
     def rows_not_wasted(config: MixedConfig) -> bool:
         """rows of x padded by at most half, or block_m at its least"""
         padded = -(-workload.m // config.block_m) * config.block_m
@@ -119,9 +123,6 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
         return not config.turns_back or (several_n and m_tiles > config.group_m)
 
     return [
-        teams_divide_consumers,
-        turns_are_of_all,
-        groups_divide_consumers,
         rows_not_wasted,
         weights_not_wasted,
         parts_divide_rows,

@@ -10,22 +10,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from autoq.templates.base import Template
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import estimate
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.batched.space import default, space
-from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, scalar_words
+from autoq.templates.epilogue.cuda.parameters.batched_constants import BatchedConstants
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
+CONSTANTS = BatchedConstants(ZERO_POINTS, SCALES)
 _LEAST_COMPUTE_CAPABILITY = {"bfloat16": 80}
 # Indices count bytes in 32 bits; tiles that overhang count on.
 _MOST = (1 << 31) - (1 << 24)
@@ -54,32 +51,8 @@ def build(workload: BatchedGemm, config: BatchedSyncConfig, target: Target) -> P
     return build_kernel(BatchedSyncPlan(workload, config, target))
 
 
-def pack(
-    workload: BatchedGemm, config: BatchedSyncConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
-    """The zero points of bytes, then scale and scalars unless sums are stored."""
-    packed_arrays: list[np.ndarray] = []
-    if not workload.floating:
-        zero_points = [int(constants.get(f"{name}_zero_point", 0)) for name in ("x", "other")]
-        packed_arrays.append(np.array(zero_points + [0] * (ZERO_POINTS - 2), np.int32))
-    if workload.epilogue.out_dtype != "int32":
-        scale = np.asarray(constants["scale"], np.float32).reshape(1)
-        packed_arrays.append(np.repeat(scale, SCALES))
-        packed_arrays.append(packed_scalars(workload.epilogue, constants))
-    return tuple(packed_arrays)
-
-
-def packed(workload: BatchedGemm, config: BatchedSyncConfig) -> tuple[TensorSpec, ...]:
-    """What `pack` gives."""
-    specs = [] if workload.floating else [TensorSpec("zero_points", (ZERO_POINTS,), "int32")]
-    if workload.epilogue.out_dtype != "int32":
-        specs.append(TensorSpec("scale", (SCALES,), "float32"))
-        specs.append(TensorSpec("scalars", (scalar_words(workload.epilogue),), "float32"))
-    return tuple(specs)
-
-
 TEMPLATE = Template(
-    "batched_gemm_mma_sync", 1, matches, space, default, build, pack, packed, preference=20,
-    estimate=estimate,
+    "batched_gemm_mma_sync", 1, matches, space, default, build,
+    CONSTANTS.pack, CONSTANTS.packed, preference=20, estimate=estimate,
 )  # fmt: skip
 """Products of two activations on tensor cores."""

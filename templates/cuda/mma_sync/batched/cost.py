@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from autoq.templates.cuda.device.launch.occupancy import blocks_that_fit, wave_features
-from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.launch.occupancy import blocks_together, wave_features
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 
@@ -19,7 +19,6 @@ _VERBATIM_REGISTERS = 8
 # Of one multiprocessor. Clocks of a sector written in part are those of stores of single values on
 # an H200, 35 us for the scores of ViT in bytes; the others are guesses.
 _L2_BYTES_A_CLOCK = 40.0
-_SMEM_BYTES_A_CLOCK = 128.0
 _SECTOR_BYTES = 32
 _WHOLE_SECTOR_CLOCKS, _PART_SECTOR_CLOCKS = 0.75, 2.0
 _LANES = 128
@@ -52,10 +51,7 @@ def registers(plan: BatchedSyncPlan, target: Target) -> int:
 
 def resident(plan: BatchedSyncPlan) -> int:
     """Blocks that share a multiprocessor, as far as there are so many."""
-    target, config = plan.target, plan.config
-    fitting = blocks_that_fit(plan.smem_bytes, registers(plan, target), config.threads, target)
-    by_threads = target.unit_threads // config.threads
-    return max(1, min(fitting, by_threads, ceil_div(plan.blocks, target.units)))
+    return blocks_together(plan, registers(plan, plan.target), plan.target)
 
 
 def block_clocks(plan: BatchedSyncPlan) -> float:
@@ -68,7 +64,7 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
     step = max(
         config.block_m * config.block_n * plan.step_k / rate,
         plan.stage_bytes / _L2_BYTES_A_CLOCK,
-        (read + plan.stage_bytes) / _SMEM_BYTES_A_CLOCK,
+        (read + plan.stage_bytes) / SMEM_BYTES_A_CLOCK,
         held / 32 * _HELD_UNIT_CLOCKS,
         warps * _step_instructions(plan) / _SCHEDULERS,
     )
@@ -80,7 +76,7 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
 
 
 def _step_instructions(plan: BatchedSyncPlan) -> float:
-    """Of a warp for a stage: products, fragments, sums of bytes, copies and the loop."""
+    """What a warp executes for a stage: products, fragments, sums of bytes, copies and the loop."""
     config = plan.config
     rows, columns = config.WARP_ROW_TILES, config.WARP_COL_TILES
     pixels = rows * (_VERBATIM_FRAGMENT if config.verbatim else 1)
@@ -92,7 +88,7 @@ def _step_instructions(plan: BatchedSyncPlan) -> float:
 
 
 def _store_clocks(plan: BatchedSyncPlan) -> float:
-    """Of a block's stores, by the sectors of 32 bytes that they write in whole or in part."""
+    """Clocks of a block's stores, by sectors of 32 bytes that they write in whole or in part."""
     config, work = plan.config, plan.workload
     rows, columns = min(config.block_m, work.m), min(config.block_n, work.n)
     row = columns * plan.out_size

@@ -55,10 +55,11 @@ class BatchedSyncPlan:
         self.stage_bytes = self.weight_start + config.block_n * config.block_k
         self.out_size = element(workload.epilogue.out_dtype).bytes
         self.staged_pitch = config.block_n * self.out_size + UNIT_BYTES
-        """Of a row of y in shared memory, a unit longer so that neighbours meet other banks."""
+        """Bytes of a row of y in shared memory, a unit longer so that neighbours meet other
+        banks."""
         staged = config.block_m * self.staged_pitch if config.staged else 0
         self.rows_at = min(config.stages, self.steps) * self.stage_bytes
-        """Where rows of x lie that lie there as in memory."""
+        """Where those rows of x lie that lie there as in memory."""
         self.lookups_at = max(self.rows_at + self._rows_room, staged)
         self.smem_bytes = self.lookups_at + table_bytes(workload.epilogue)
         self.overlaps = can_overlap(target)
@@ -94,7 +95,7 @@ class BatchedSyncPlan:
 
     @property
     def fragment_bytes(self) -> tuple[int, int]:
-        """Of k, between the words of neighbouring lanes and between a lane's two, of a row."""
+        """Bytes of k between the words of neighbouring lanes and between a lane's two, of a row."""
         return (8, 4) if self.other.paired else (4, 16)
 
     @property
@@ -104,7 +105,7 @@ class BatchedSyncPlan:
 
     @property
     def rows_bytes(self) -> int:
-        """Of the units that hold a block's rows of x, from any byte of the first one on."""
+        """Bytes of the units that hold a block's rows of x, from any byte of the first one on."""
         return (
             ceil_div(self.config.block_m * self.x.pitch + UNIT_BYTES - 1, UNIT_BYTES) * UNIT_BYTES
         )
@@ -165,13 +166,13 @@ class BatchedSyncPlan:
 
     @functools.cached_property
     def epilogue(self) -> FragmentRows:
-        """Of rows of y in memory."""
+        """The epilogue of rows of y in memory."""
         tail = self.workload.n % self.config.block_n != 0
         return self._rows(self.workload.n, tail)
 
     def _rows(self, pitch: int, tail: bool) -> FragmentRows:
-        """Of accumulators that hold whole values: zero points are taken off before, and floats
-        are scaled, as behind groups of scales."""
+        """The epilogue of accumulators that hold whole values: zero points are taken off before,
+        and floats are scaled, as behind groups of scales."""
         work, epilogue = self.workload, self.workload.epilogue
         if work.floating:
             epilogue = Epilogue(epilogue.out_dtype, scale_group=work.k)

@@ -58,7 +58,7 @@ class VerbatimRows:
         self.begins = begins
 
     def byte(self, plan):
-        """Of x, where the block's rows begin."""
+        """The byte of x where the block's rows begin."""
         return self.start + self.first * plan.x.pitch
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
 from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.structure import Structure
 from autoq.templates.target import Target
@@ -56,7 +57,7 @@ class ElementsTiling:
 
     @property
     def row_bytes(self) -> int:
-        """Of a row of the panel."""
+        """Bytes of a row of the panel."""
         return self.config.lanes * UNIT_BYTES
 
     @property
@@ -129,11 +130,4 @@ class ElementsTiling:
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor holds at once; 0 where one does not fit."""
-        if self.smem_bytes > target.smem_bytes:
-            return 0
-        registers = -(-self.registers // 8) * 8 * self.threads
-        return min(
-            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
-            target.register_file // registers,
-            target.unit_threads // self.threads,
-        )
+        return blocks_held(self.smem_bytes, allocated(self.registers), self.threads, target)

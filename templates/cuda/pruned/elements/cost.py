@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.pruned.elements.config import UNIT, UNIT_BYTES, ElementsTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
-_SMEM_BYTES_A_CLOCK = 128.0
 _STEP_INSTRUCTIONS = {1: 120.0, 2: 76.0, 4: 36.0}
-"""Of a lane for four weights, by the bytes of a value; those at half the rate count twice."""
+"""Instructions of a lane for four weights, by the bytes of a value; those at half the rate count
+twice."""
 _ISSUED_A_CLOCK = 4.0
 _RUN_CLOCKS = 60.0
 _OUTPUT_CLOCKS = 0.5
@@ -31,7 +32,7 @@ def estimated_seconds(tiling: ElementsTiling, target: Target) -> float:
     steps = (weights / UNIT + 0.375 * min(weights, runs)) * uneven
     warp_steps = steps * config.lanes / 32
     issue = warp_steps * _STEP_INSTRUCTIONS[view.value.bytes] / _ISSUED_A_CLOCK
-    moved = steps * UNIT * config.lanes * UNIT_BYTES / _SMEM_BYTES_A_CLOCK
+    moved = steps * UNIT * config.lanes * UNIT_BYTES / SMEM_BYTES_A_CLOCK
     waits = runs * config.lanes / 32 * _RUN_CLOCKS / (config.warps * resident)
     chunks = view.k * tiling.row_bytes / _L2_BYTES_A_CLOCK
     outputs = tiling.rows * tiling.columns * _OUTPUT_CLOCKS

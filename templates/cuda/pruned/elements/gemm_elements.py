@@ -38,7 +38,7 @@ from autoq.templates.workload import Constants
 
 _TURNED = "turned_x"
 _MOST_KEPT = {1: 0.25, 2: 0.25, 4: 0.75}
-"""Of a weight, by the bytes of a value: above it no product on CUDA cores beats a dense one."""
+"""The share of a weight above which a dense product is faster, by the bytes of a value."""
 
 
 def _tiling(workload: Gemm | FloatGemm, config: ElementsConfig) -> ElementsTiling:

@@ -29,12 +29,12 @@ _FIELDS = {"x_scale": "row_scale"}
 
 
 def sums_dtype(tiling: ElementsTiling) -> str:
-    """Of sums on their way to the epilogue."""
+    """The dtype of sums on their way to the epilogue."""
     return "float32" if tiling.view.floating else "int32"
 
 
 def _epilogue(tiling: ElementsTiling) -> ThreadEpilogue:
-    """Of a few columns of a row of y."""
+    """The epilogue of a few columns of a row of y."""
     return tiling.view.thread_epilogue(tiling.view.n, math.gcd(tiling.view.n, 4, tiling.groups))
 
 

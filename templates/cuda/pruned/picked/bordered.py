@@ -49,7 +49,7 @@ class Bordered:
 
     @property
     def box_bytes(self) -> int:
-        """Of a panel, which is a box of x."""
+        """Bytes of a panel, which is a box of x."""
         return self.wide * self.high * self.row_bytes
 
     @property
@@ -94,7 +94,7 @@ class Bordered:
         return Mapped(x, ENCODE_TILED, 4, tiled_map(x.dtype, dims, strides, box, swizzle))
 
     def places(self, words: np.ndarray) -> np.ndarray:
-        """Of words of r * s * c values 16 bits: how many pixels on, and which word of a pixel."""
+        """16 bits for each word of r * s * c values: how many pixels on, and which of a pixel."""
         tap, word = np.divmod(words, self.conv.c * self.size // WORD_BYTES)
         row, column = np.divmod(tap, self.conv.s)
         return (row * self.wide + column | word << 8).astype(np.uint32)

@@ -114,7 +114,7 @@ class PickedTiling(InstructionTiling):
 
     @property
     def threads(self) -> int:
-        """Of the consumers, a warpgroup that loads, and one of helpers."""
+        """Threads of the consumers, of a warpgroup that loads, and of helpers."""
         return WARPGROUP * (self.consumers + 1 + self.config.helped)
 
     @property
@@ -176,12 +176,12 @@ class PickedTiling(InstructionTiling):
 
     @property
     def picks_bytes(self) -> int:
-        """Of a step, words that say what is picked."""
+        """Bytes of a step's words that say what is picked."""
         return STEP_WORDS * WORD_BYTES * (2 if self.config.bordered else 1)
 
     @property
     def weight_bytes(self) -> int:
-        """Of a stage in memory, with what is picked, whole lines."""
+        """Bytes of a stage in memory, with what is picked, in whole lines."""
         picks = self.config.depth * self.picks_bytes if self.config.picked else 0
         return -(-(self.picks_at + picks) // 128) * 128
 

@@ -8,24 +8,26 @@ from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.tile_wise.cost import (
     ITEM_CLOCKS,
-    SMEM_BYTES_A_CLOCK,
     VALUE_CLOCKS,
     features_of,
 )
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 43.0
-"""That reach a multiprocessor in large copies."""
+"""Bytes from the L2 that reach a multiprocessor in large copies."""
 _LATENCY_CLOCKS = 2400.0
-"""From the L2 while all multiprocessors read: what is under way at once limits what arrives."""
+"""The latency of the L2 while all multiprocessors read: what is under way at once limits what
+arrives."""
 _PIXELS_LATENCY_CLOCKS = 1500.0
 """The same of what taps of a filter see, most of which others have just read."""
 _CONFLICTS = 1.2
 """Times that a read of picked words takes, for words of other lanes in the same bank."""
 _SPARSE_BYTES = 0.25
-"""Of a step's places, how many more stay empty where only every other byte's word is filled."""
+"""The share of a step's places that also stay empty where only every other
+byte's word is filled."""
 _STEP_CLOCKS = 270.0
-"""Of a step of those who pick, from its words to its product, whatever else goes on."""
+"""Clocks of a step of those who pick, from its words to its product, whatever else goes on."""
 _BORDERED_STEP_CLOCKS = 350.0
 _START_CLOCKS = 5000.0
 _CLOCK = 1.7e9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autoq.templates.cuda.device.memory.cluster_source import MEET_CLUSTER
+
 MULTIPLY = r"""
 // The rings of a consumer: x for all, and the weights of its side. Barriers say when it is the turn
 // of its team, and of the next one: a ring's barriers tell no more than one round from the next.
@@ -156,12 +158,7 @@ __device__ __forceinline__ void multiply_picked(
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
-  if constexpr (CLUSTER == 1) {
-    __syncthreads();
-  } else {
-    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
-  }
+  MEET_CLUSTER
   const int group = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (group == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
@@ -185,7 +182,7 @@ __device__ __forceinline__ void multiply_picked(
     multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
   }
 }
-"""
+""".replace("MEET_CLUSTER", MEET_CLUSTER)
 """MULTIPLY_TILE stands for `pick_source.PICK` or `whole_source.WHOLE`; `words_source.WORDS` or
 `sums_source.SUMS` and `help_source.ALONE` finish, or `help_source.STORE` with
 `store_source.HELP_SIDES`.

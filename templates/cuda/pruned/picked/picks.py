@@ -19,7 +19,7 @@ WORD_BYTES, UNIT_WORDS = 4, 4
 STEP_WORDS = 8
 """Words of a row that an instruction multiplies: two of each of four lanes."""
 LANES = 4
-"""That read words of the same row."""
+"""Lanes that read words of the same row."""
 NO_ROW = -1
 _MOST_ADVANCE = 7
 _FIRST_AT, _SECOND_AT, _ADVANCE_AT, _ALONE_AT = 16, 22, 28, 31

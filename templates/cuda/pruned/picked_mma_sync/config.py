@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.cuda.device.launch.occupancy import blocks_held
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.target import Target
@@ -87,10 +88,4 @@ class PickedMmaTiling:
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor has shared memory, registers and threads for."""
-        if self.smem_bytes > target.smem_bytes:
-            return 0
-        return min(
-            target.unit_smem_bytes // (self.smem_bytes + target.reserved_smem_bytes),
-            target.register_file // (self.threads * self.registers),
-            target.unit_threads // self.threads,
-        )
+        return blocks_held(self.smem_bytes, self.registers, self.threads, target)

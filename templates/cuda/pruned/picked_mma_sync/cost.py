@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.cost import steps_of_tile
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
-_SMEM_BYTES_A_CLOCK = 128.0
 _L2_BYTES_A_CLOCK = 40.0
 _CONFLICTS = 1.2
 _STEP_CLOCKS = 60.0
-"""Of a step of a warp, from its words to its first product."""
+"""Clocks of a warp's step, from its words to its first product."""
 _VALUE_CLOCKS = 0.15
 _CLOCK = 1.5e9
 
@@ -32,7 +32,7 @@ def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
     product = 2 * config.rows * cut.width * values * steps * target.units * _CLOCK / rate
     instructions = config.rows // 16 * steps
     columns = config.warps * cut.width * K_BYTES * steps
-    moved = instructions * 8 * _CONFLICTS + columns / _SMEM_BYTES_A_CLOCK
+    moved = instructions * 8 * _CONFLICTS + columns / SMEM_BYTES_A_CLOCK
     bytes_in = cut.k_stages * cut.x_stage_bytes + steps * cut.width * K_BYTES
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS

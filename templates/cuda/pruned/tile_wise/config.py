@@ -121,7 +121,7 @@ class TileWiseTiling(InstructionTiling):
 
     @property
     def threads(self) -> int:
-        """Of the consumers, a warpgroup that gathers, and one of helpers."""
+        """Threads of the consumers, of a warpgroup that gathers, and of helpers."""
         return WARPGROUP * (self.config.consumers + 1 + self.config.helped)
 
     @property

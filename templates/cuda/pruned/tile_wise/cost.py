@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.tiling import InstructionTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 _L2_BYTES_A_CLOCK = 40.0
-"""That reach a multiprocessor."""
+"""Bytes from the L2 that reach a multiprocessor."""
 _GATHERED_BYTES_A_CLOCK, _COPIED_BYTES_A_CLOCK = 20.0, 43.0
-"""That reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
-SMEM_BYTES_A_CLOCK = 128.0
+"""Bytes that reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
 _SWIZZLED = 0.85
-"""Of the time of gathers, where rows in shared memory begin with lines."""
+"""The share of the time of gathers that is left where rows in shared memory begin with lines."""
 _SHARED = 0.9
-"""Of the time of weights that come to all blocks of a cluster."""
+"""The share of the weights' time that is left where they come to all blocks of a cluster."""
 _FUSED = 1.2
-"""Of the time that turning takes, where it meets the gathers of the product."""
+"""Times the time that turning takes, where it meets the gathers of the product."""
 _LONE = 1.05
-"""Of a stage where no other warpgroup multiplies while one waits for its fragments."""
+"""Times a stage's time, where no other warpgroup multiplies while one waits for its fragments."""
 ITEM_CLOCKS = 1500.0
 VALUE_CLOCKS = 0.15
-"""Of a multiprocessor for each output."""
+"""Clocks of a multiprocessor for each output."""
 _START_CLOCKS = 6000.0
 _CLOCK = 1.7e9
 

@@ -10,6 +10,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
@@ -70,6 +71,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
         BITS_OF
         + assembly
         + RING
+        + READ_MATRICES
         + SHARED
         + ROWS_OF
         + OUTPUTS

@@ -8,15 +8,13 @@ fragment row g is then row 2g of y and row g + 8 is row 2g + 1, and k comes in t
 
 from __future__ import annotations
 
+from autoq.templates.cuda.device.memory.cluster_source import MEET_CLUSTER
+
 MULTIPLY = r"""
 constexpr int STEP_ROWS = 32 / SIZE;
 // The step of a stage behind which no product of the stage before is under way.
 constexpr int FREED = BLOCKS_M == 1 ? 1 : 0;
 
-__device__ __forceinline__ void load_matrices(unsigned (&r)[4], unsigned at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
-}
 __device__ __forceinline__ void turn_fragment(unsigned (&a)[4], const unsigned (&r)[4]) {
   if constexpr (SIZE == 2) {
     a[0] = r[0], a[1] = r[1], a[2] = r[2], a[3] = r[3];
@@ -66,7 +64,7 @@ __device__ __forceinline__ void multiply_tile(
     const unsigned long long descriptor =
         (weights & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
     const auto read = [&](int p) {
-      load_matrices(r, x + starts[p % BLOCKS_M] + p / BLOCKS_M * STEP_ROWS * X_ROW_BYTES);
+      read_matrices<true>(r, x + starts[p % BLOCKS_M] + p / BLOCKS_M * STEP_ROWS * X_ROW_BYTES);
     };
     barrier_wait(ring.full + 8 * place.stage, place.phase);
     if constexpr (AHEAD) read(0);
@@ -143,12 +141,7 @@ __device__ __forceinline__ void multiply_tile_wise(
     if constexpr (HELPED) barrier_init(outputs.full, CONSUMERS * 4), barrier_init(outputs.empty, 4);
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
-  if constexpr (CLUSTER == 1) {
-    __syncthreads();
-  } else {
-    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
-  }
+  MEET_CLUSTER
   if (HELPED && thread >= 128 * (CONSUMERS + 1)) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(HELPER_REGISTERS));
     int* claimed = reinterpret_cast<int*>(smem + CLAIMED_AT);
@@ -162,7 +155,7 @@ __device__ __forceinline__ void multiply_tile_wise(
     multiply_tiles(ring, outputs, terms, tiles, from, block, thread);
   }
 }
-"""
+""".replace("MEET_CLUSTER", MEET_CLUSTER)
 """It needs one of the ways to finish, `sums_source.py` or `words_source.py`, and behind that
 `help_source.HELP` or `ALONE`.
 

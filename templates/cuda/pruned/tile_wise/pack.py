@@ -19,7 +19,7 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 BYTE_ORDER = (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)
-"""Of 16 gathered rows of bytes, which one ldmatrix.trans and a PRMT bring to each place of k."""
+"""Which of 16 gathered rows of bytes ldmatrix.trans and a PRMT bring to each place of k."""
 
 
 @dataclass(frozen=True)

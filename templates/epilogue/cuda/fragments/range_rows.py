@@ -62,7 +62,7 @@ __device__ __forceinline__ void clear_all_@(const float* numbers, void* words, i
 }
 """
 _BARRIER = 7
-"""Of the named barriers, that of all consumers of a block."""
+"""The named barrier of all consumers of a block."""
 RANGE_BYTES = 32
 """Shared memory of a consumer: two floats of each of its warps."""
 
@@ -116,7 +116,7 @@ class RangeRows:
 
 
 def _accumulator(quad: int, row: int, e: int) -> int:
-    """Of channel 4 * quad + e of a fragment row."""
+    """The accumulator of channel 4 * quad + e of a fragment row."""
     return (2 * quad + e // 2) * 4 + row * 2 + e % 2
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from tvm.script import tirx as T
 
-from autoq.templates.border import BorderClasses, border_bias, border_classes
+from autoq.templates.borders.bias import border_bias
+from autoq.templates.borders.classes import BorderClasses, border_classes
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.parameters.scalars import (

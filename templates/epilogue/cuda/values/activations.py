@@ -6,15 +6,15 @@ _VALUES = {
     "none": "v",
     "relu": "v < 0.f ? 0.f : v",
     "gelu": "gelu_@(v)",
-    "gelu_tanh": "v * logistic_@(1.59576912f * (v + 0.044715f * v * v * v))",
-    "silu": "v * logistic_@(v)",
+    "gelu_tanh": "fmaxf(v, -16.f) * logistic_@(1.59576912f * (v + 0.044715f * v * v * v))",
+    "silu": "fmaxf(v, -128.f) * logistic_@(v)",
 }
 # The error function is that of Abramowitz and Stegun, 7.1.26, off by at most 1.5e-7: CUDA's own
 # takes registers that accumulators need. With the tail Q(x) = (1 - erf(x / sqrt(2))) / 2 of the
 # normal distribution, GELU is max(v, 0) - |v| Q(|v|), and factors of 1/2 and of sqrt(2) are in the
 # numbers. From 16 on Q is 0, and so it is for infinities; NaN stays. Both approximations flush
 # subnormal numbers, which makes them one instruction each where those that scale them are four.
-# (1 + tanh(x)) / 2 is the logistic function of 2 x.
+# (1 + tanh(x)) / 2 is the logistic function of 2 x. Factors are those of `LEAST_FACTOR`.
 _SOURCE = r"""
 __device__ __forceinline__ float reciprocal_approx_@(float x) {
   float y;

@@ -10,7 +10,7 @@ from qdq.oracle import run_in_memory
 from autoq import models
 from autoq.frontend import load
 from autoq.graph import Fusion, Layer, evaluate, optimise
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import parse_target
 

@@ -16,7 +16,7 @@ from autoq import models
 from autoq.frontend import from_model, load
 from autoq.graph import Fusion, Layer, evaluate, optimise
 from autoq.graph.lowering.merging.factor import merge_factor
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target

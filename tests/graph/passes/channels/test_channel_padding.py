@@ -13,7 +13,7 @@ from onnx_models.oracle import random_feeds, run_onnxruntime
 
 from autoq.frontend import load
 from autoq.graph import Layer, evaluate, optimise
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

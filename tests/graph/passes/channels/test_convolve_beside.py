@@ -11,7 +11,7 @@ from qdq.writer import GraphWriter, Real
 from autoq.frontend import from_model, load
 from autoq.graph import Layer, evaluate, optimise
 from autoq.models import shufflenet_v2
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import parse_target
 

@@ -11,8 +11,8 @@ from qdq.oracle import Oracle, normal_feeds, run_in_memory
 
 from autoq.frontend import from_model
 from autoq.graph import Layer, evaluate, optimise
-from autoq.quantization import quantize
-from autoq.templates.border import border_classes
+from autoq.quantization.quantize import quantize
+from autoq.templates.borders.classes import border_classes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

@@ -12,7 +12,7 @@ from qdq.oracle import normal_feeds, run_in_memory
 from autoq import models
 from autoq.frontend import from_model, load
 from autoq.graph import Fusion, evaluate, optimise
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.target import parse_target
 
 TARGETS = [parse_target("cpu"), parse_target("cuda:sm_90a")]

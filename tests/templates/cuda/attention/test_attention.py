@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from attention_workloads import BYTES, NAMED, random_attention
+from attention_workloads import BYTES, NAMED, assert_sample_right, random_attention
+from compiled_defaults import compiled_default
 from gpu_kernels import assert_right, gpu_target, sampled
-from ptx.kernels import assert_right_emulated, run
+from ptx.kernels import run
 from with_nvcc import needs_nvcc
 
-from autoq.kernel import compile_kernel
 from autoq.measure.arrays import random_case, stored_activations
 from autoq.measure.check import complaints
 from autoq.templates.cuda.attention.attention_mma_sync import TEMPLATE
@@ -28,10 +28,7 @@ AMPERE = parse_target("cuda:sm_80")
 @pytest.mark.parametrize("seed", range(6))
 def test_random_attention_is_right(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    workload = random_attention(rng)
-    target = parse_target(f"cuda:{('sm_80', 'sm_89', 'sm_90a')[seed % 3]}")
-    (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
-    assert_right_emulated(TEMPLATE, workload, config, target)
+    assert_sample_right(TEMPLATE, random_attention(rng), rng, seed)
 
 
 @needs_nvcc
@@ -76,12 +73,7 @@ def test_tiles_that_a_mask_hides_as_a_whole(hides: float) -> None:
 )
 def test_defaults_compile_without_spills(name: str, arch: str) -> None:
     target, workload = parse_target(f"cuda:{arch}"), NAMED[name]
-    config = TEMPLATE.default(workload, target)
-    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
-    plan = AttentionPlan(workload, config, target)
-    (launch,) = kernel.launches
-    assert kernel.spill_bytes == 0
-    assert launch.smem_bytes == plan.smem_bytes <= target.smem_bytes
+    kernel, plan = compiled_default(TEMPLATE, workload, target, AttentionPlan)
     assert kernel.registers <= registers(plan, target) + 40
 
 

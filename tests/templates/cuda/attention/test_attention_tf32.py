@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from attention_workloads import random_attention
+from attention_workloads import assert_sample_right, random_attention
+from compiled_defaults import compiled_default
 from gpu_kernels import assert_right, gpu_target, sampled
 from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
 
-from autoq.kernel import compile_kernel
 from autoq.measure.arrays import random_case
 from autoq.templates.cuda.attention.attention_mma_sync import TEMPLATE as HALVES
 from autoq.templates.cuda.attention.tf32.attention_tf32 import TEMPLATE
@@ -39,10 +39,7 @@ def random_float32(rng: np.random.Generator) -> Attention:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_attention_is_right(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    workload = random_float32(rng)
-    target = parse_target(f"cuda:{('sm_80', 'sm_89', 'sm_90a')[seed % 3]}")
-    (config,) = TEMPLATE.space(workload, target).sample(rng, 1)
-    assert_right_emulated(TEMPLATE, workload, config, target)
+    assert_sample_right(TEMPLATE, random_float32(rng), rng, seed)
 
 
 @needs_nvcc
@@ -96,12 +93,7 @@ def test_tiles_that_a_mask_hides_as_a_whole(hides: float) -> None:
 )
 def test_defaults_compile_without_spills(workload: Attention, arch: str) -> None:
     target = parse_target(f"cuda:{arch}")
-    config = TEMPLATE.default(workload, target)
-    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
-    (launch,) = kernel.launches
-    assert kernel.spill_bytes == 0
-    smem_bytes = Tf32AttentionPlan(workload, config, target).smem_bytes
-    assert launch.smem_bytes == smem_bytes <= target.smem_bytes
+    compiled_default(TEMPLATE, workload, target, Tf32AttentionPlan)
 
 
 def test_what_it_declines() -> None:

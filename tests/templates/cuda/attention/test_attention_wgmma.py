@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from attention_workloads import BYTES, NAMED, random_attention
+from compiled_defaults import compiled_default
 from gpu_kernels import assert_right, hopper_target, sampled
 from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
 
-from autoq.kernel import compile_kernel
 from autoq.measure.arrays import random_case, stored_activations
 from autoq.measure.check import complaints
 from autoq.templates.base import Template
@@ -96,13 +96,7 @@ def test_tiles_of_wgmma_that_a_mask_hides_as_a_whole(cubics: int, ahead: bool) -
 )
 def test_defaults_on_wgmma_compile_without_spills(name: str) -> None:
     workload = NAMED[name]
-    template = template_of(workload)
-    config = template.default(workload, HOPPER)
-    kernel = compile_kernel(template.build(workload, config, HOPPER), HOPPER)
-    plan = WgmmaAttentionPlan(workload, config, HOPPER)
-    (launch,) = kernel.launches
-    assert kernel.spill_bytes == 0
-    assert launch.smem_bytes == plan.smem_bytes <= HOPPER.smem_bytes
+    _, plan = compiled_default(template_of(workload), workload, HOPPER, WgmmaAttentionPlan)
     assert registers(plan) <= plan.registers.consumer
 
 

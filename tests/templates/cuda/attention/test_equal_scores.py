@@ -15,12 +15,29 @@ from autoq.templates.cuda.attention import attention_mma_sync
 from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Arrays, Constants
 
 HOPPER = parse_target("cuda:sm_90a")
 WORKLOAD = Attention(
     1, 1, 16, 24, 16, "int8", "int8", "uint8", "uint8", mask_axes="n",
     quantised_scores=True, quantised_masked=True,
 )  # fmt: skip
+
+
+def assert_the_same_bytes(
+    template: Template, workload: Attention, arrays: Arrays, constants: Constants,
+    given: dict[str, float],
+) -> None:  # fmt: skip
+    """Fail unless the default gives the reference's bytes, with these scalars among the others."""
+    scalars = np.array(constants["scalars"])
+    for name, value in given.items():
+        scalars[ATTENTION_SCALARS.index(name)] = value
+    constants = {**constants, "scalars": scalars}
+    config = template.default(workload, HOPPER)
+    inputs = [*arrays, *template.pack(workload, config, constants)]
+    function = template.build(workload, config, HOPPER)
+    (y,) = run(function, HOPPER, inputs, [workload.outputs[0].stored])
+    np.testing.assert_array_equal(y, workload.reference(arrays, constants)[0])
 
 
 @needs_nvcc
@@ -39,19 +56,9 @@ def test_equal_shares_round_as_the_models(template: Template) -> None:
         "masked_high": 0,
         "shares_step": 0.003921568859368563,
     }
-    scalars = np.array(constants["scalars"])
-    for name, value in given.items():
-        scalars[ATTENTION_SCALARS.index(name)] = value
-    constants = {**constants, "scalars": scalars}
     mask = np.where(np.arange(24) < 10, np.float32(0), np.finfo(np.float32).min).reshape(mask.shape)
     arrays = (q, k, v, mask.astype(np.float32))
-    config = template.default(WORKLOAD, HOPPER)
-    inputs = [*arrays, *template.pack(WORKLOAD, config, constants)]
-    (y,) = run(
-        template.build(WORKLOAD, config, HOPPER), HOPPER, inputs, [WORKLOAD.outputs[0].stored]
-    )
-    (expected,) = WORKLOAD.reference(arrays, constants)
-    np.testing.assert_array_equal(y, expected)
+    assert_the_same_bytes(template, WORKLOAD, arrays, constants, given)
 
 
 @needs_nvcc
@@ -70,14 +77,4 @@ def test_equal_shares_of_small_scores_round_so_too(template: Template, lower: in
         "scores_low": lower, "scores_high": lower + 255, "scores_step": 0.13,
         "shares_step": 0.003921568859368563, "shares_most": 255,
     }  # fmt: skip
-    scalars = np.array(constants["scalars"])
-    for name, value in given.items():
-        scalars[ATTENTION_SCALARS.index(name)] = value
-    constants = {**constants, "scalars": scalars}
-    config = template.default(workload, HOPPER)
-    inputs = [*arrays, *template.pack(workload, config, constants)]
-    (y,) = run(
-        template.build(workload, config, HOPPER), HOPPER, inputs, [workload.outputs[0].stored]
-    )
-    (expected,) = workload.reference(arrays, constants)
-    np.testing.assert_array_equal(y, expected)
+    assert_the_same_bytes(template, workload, arrays, constants, given)

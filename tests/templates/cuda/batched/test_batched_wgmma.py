@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from compiled_defaults import compiled_default
 from gpu_kernels import assert_right, hopper_target, sampled
 from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
 from workloads.batched_products import case_id
 
-from autoq.kernel import compile_kernel
 from autoq.measure.arrays import stored_activations
 from autoq.templates.cuda.batched.batched_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.batched.config import BatchedWgmmaConfig
@@ -190,13 +190,7 @@ def test_bounds_of_floats(kind: str, bounds: dict[str, float]) -> None:
 @pytest.mark.parametrize("length", [197, 384])
 def test_defaults_on_wgmma_compile_without_spills(kind: str, length: int) -> None:
     for workload in filter(lambda one: TEMPLATE.matches(one, HOPPER), attention(kind, length)):
-        config = TEMPLATE.default(workload, HOPPER)
-        kernel = compile_kernel(TEMPLATE.build(workload, config, HOPPER), HOPPER)
-        (launch,) = kernel.launches
-        plan = BatchedWgmmaPlan(workload, config, HOPPER)
-        assert kernel.spill_bytes == 0
-        assert launch.block == (config.threads, 1, 1)
-        assert launch.smem_bytes == plan.smem_bytes <= HOPPER.smem_bytes
+        kernel, plan = compiled_default(TEMPLATE, workload, HOPPER, BatchedWgmmaPlan)
         assert kernel.registers <= registers(plan, HOPPER) + 16
 
 

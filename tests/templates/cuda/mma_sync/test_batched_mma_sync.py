@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 import pytest
+from compiled_defaults import compiled_default
 from gpu_kernels import assert_right, gpu_target, sampled
 from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
 from workloads.batched_products import BATCHED, FLOATS, TABLES, case_id, random_product
 
-from autoq.kernel import compile_kernel
 from autoq.measure.arrays import stored_activations
 from autoq.templates.cuda.mma_sync.batched.batched_gemm_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
@@ -120,13 +120,7 @@ def test_defaults_compile_without_spills(kind, which, arch):
     """Scores of ViT, or what values make of them."""
     target = parse_target(f"cuda:{arch}")
     workload = attention(kind, kind)[which]
-    config = TEMPLATE.default(workload, target)
-    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
-    (launch,) = kernel.launches
-    plan = BatchedSyncPlan(workload, config, target)
-    assert kernel.spill_bytes == 0
-    assert launch.block == (config.threads, 1, 1)
-    assert launch.smem_bytes == plan.smem_bytes <= target.smem_bytes
+    kernel, plan = compiled_default(TEMPLATE, workload, target, BatchedSyncPlan)
     assert kernel.registers <= registers(plan, target) + 16
 
 

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from compiled_defaults import compiled_default
 from mma_sync_cases import CASES, INT4_CASES, case_id
 
 from autoq.kernel import compile_kernel
@@ -31,14 +32,12 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a")
     ids=case_id,
 )
 def test_default_compiles_without_spills(workload, arch):
-    target = parse_target(f"cuda:{arch}")
-    config = TEMPLATE.default(workload, target)
-    kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
-    (launch,) = kernel.launches
-    assert kernel.spill_bytes == 0
-    assert launch.block == (config.threads, 1, 1)
-    smem_bytes = MmaSyncTiling(as_conv2d(workload), config).smem_bytes
-    assert launch.smem_bytes == smem_bytes <= target.smem_bytes
+    kernel, _ = compiled_default(
+        TEMPLATE,
+        workload,
+        parse_target(f"cuda:{arch}"),
+        lambda product, config, _: MmaSyncTiling(as_conv2d(product), config),
+    )
     inputs = 2 if workload.epilogue.residual_dtype else 1
     constants = 2 if workload.epilogue.out_dtype == "int32" else 4
     assert len(kernel.parameters) == inputs + constants + 1

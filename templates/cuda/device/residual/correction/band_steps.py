@@ -5,15 +5,17 @@ gathered have 16 neighbours each, in which ldmatrix turns pairs; what it gives a
 and an odd one of the 16, so that accumulators have even and odd columns, and even and odd rows.
 """
 
+from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.residual.bands import BAND, NOWHERE, STEP_BYTES
 
 COLUMNS = 64
-"""Of a warp's tile: what is gathered of an entry for a side of rows is a piece of 64 bytes."""
+"""Columns of a warp's tile: what is gathered of an entry for a side of rows is a piece of 64
+bytes."""
 
 _HELD_STEPS = 8
-"""Of a band of columns, asked for while the one before is multiplied."""
+"""Steps of a band of columns that are asked for while the one before is multiplied."""
 _OWN_STEPS = 8
-"""Of the band of rows, which all warps read for every tile: the first cache holds them not."""
+"""Steps of the band of rows, which all warps read for every tile: they pass the first cache."""
 OWN_BYTES = _OWN_STEPS * STEP_BYTES
 _CHUNK = 32 * COLUMNS
 WARP_BYTES = 2 * (_CHUNK + _HELD_STEPS * STEP_BYTES)
@@ -23,6 +25,7 @@ BAND_STEPS = (
     f"constexpr int BAND = {BAND}, STEP_BYTES = {STEP_BYTES}, COLUMNS = {COLUMNS};\n"
     f"constexpr int HELD_STEPS = {_HELD_STEPS}, CHUNK = {_CHUNK}, WARP_BYTES = {WARP_BYTES};\n"
     f"constexpr unsigned NOWHERE = {NOWHERE};\nconstexpr int OWN_BYTES = {OWN_BYTES};\n"
+    + READ_MATRICES
     + r"""
 __device__ __forceinline__ unsigned shared_address(const void* at) {
   return (unsigned)__cvta_generic_to_shared(at);
@@ -69,10 +72,6 @@ __device__ __forceinline__ void ask_for_rows(
     if (index != NOWHERE) ask_for(to + (i / 2 * 8 + (i % 2 ^ odd)) * COLUMNS, at);
   }
 }
-__device__ __forceinline__ void read_turned(unsigned (&to)[4], unsigned from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(from) : "memory");
-}
 __device__ __forceinline__ void multiply(
     int (&d)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
@@ -105,7 +104,7 @@ __device__ __forceinline__ void add_columns(
   const unsigned k = *reinterpret_cast<const unsigned short*>(step + entry);
   const uint2* four = reinterpret_cast<const uint2*>(step + lane % 4 * 16 + 8);
   unsigned turned[4];
-  read_turned(turned, panel + k * BAND);
+  read_matrices<true>(turned, panel + k * BAND);
   const Words a = words_of(turned), b = values_of(four[0], four[8], lane);
   multiply(even, a.even[0], a.odd[0], a.even[1], a.odd[1], b.even[0], b.even[1]);
   multiply(odd, a.even[0], a.odd[0], a.even[1], a.odd[1], b.odd[0], b.odd[1]);
@@ -118,7 +117,7 @@ __device__ __forceinline__ void add_rows(
   #pragma unroll
   for (int c = 0; c < COLUMNS / BAND; ++c) {
     unsigned turned[4];
-    read_turned(turned, chunk + lane * COLUMNS + (c ^ lane / 2 % 4) * 16);
+    read_matrices<true>(turned, chunk + lane * COLUMNS + (c ^ lane / 2 % 4) * 16);
     const Words b = words_of(turned);
     multiply(added[c][0], a.even[0], a.odd[0], a.even[1], a.odd[1], b.even[0], b.even[1]);
     multiply(added[c][1], a.even[0], a.odd[0], a.even[1], a.odd[1], b.odd[0], b.odd[1]);

@@ -36,7 +36,7 @@ _SHAPES = ((8, 2), (16, 1), (8, 1), (4, 1))
 """Warps of a block and blocks of a multiprocessor, which leave 128 registers to a thread."""
 
 _LONGEST = 1 << 15
-"""Of an index along k has an entry 16 bits, of which the largest stand for none."""
+"""An entry has 16 bits of an index along k, of which the largest stand for none."""
 
 # Every other wave of blocks begins with the last columns, of which the L2 still holds residuals.
 _SOURCE = r"""

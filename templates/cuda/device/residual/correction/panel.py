@@ -30,7 +30,7 @@ class Panel:
 
     @property
     def columns(self) -> int:
-        """Of a warp's tile."""
+        """Columns of a warp's tile."""
         return TILE_SUMS // self.rows
 
     @property

@@ -28,7 +28,7 @@ from autoq.templates.tensor_spec import TensorSpec
 _ROWS = 1024
 """Rows of a block: 16 of four columns for each thread."""
 _THREADS_A_UNIT = 512
-"""Of a multiprocessor, which leave a thread 128 registers."""
+"""Threads of a multiprocessor, which leave each of them 128 registers."""
 _CLUSTERS = (1, 2, 4, 8)
 
 # Neighbouring lanes have a row of a panel, 64 or 128 bytes, and those that follow each other in

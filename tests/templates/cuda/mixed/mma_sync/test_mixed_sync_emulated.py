@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import assert_right_emulated, run_program
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.mixed.mma_sync.config import (
@@ -108,3 +109,19 @@ def test_every_element_is_right(arch: str, workload: FloatGemm, config: MixedSyn
     target = parse_target(f"cuda:{arch}")
     assert TEMPLATE.space(workload, target).rejection(config) is None
     assert_right_emulated(TEMPLATE, workload, config, target)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+def test_an_activation_of_infinities_is_its_limit(activation: str) -> None:
+    workload = FloatGemm(8, 32, 64, out_dtype="float32", bias=True, activation=activation)
+    target = parse_target("cuda:sm_80")
+    (x,), constants = workload.random_case(np.random.default_rng(6))
+    constants["bias"][:3] = -np.inf, np.inf, np.nan
+    chosen = TEMPLATE.default(workload, target)
+    names = [spec.name for spec in TEMPLATE.packed(workload, chosen)]
+    packed = zip(names, TEMPLATE.pack(workload, chosen, constants), strict=True)
+    program = TEMPLATE.program(workload, chosen, target)
+    (y,) = run_program(
+        program, target, {"x": x, **dict(packed)}, {"y": workload.outputs[0].stored}
+    ).values()
+    np.testing.assert_array_equal(y[:, :3], np.tile([0, np.inf, np.nan], (8, 1)))

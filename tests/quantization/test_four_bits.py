@@ -16,10 +16,10 @@ from onnx_models.oracle import output_step, random_feeds, run_onnxruntime
 from autoq import Session, compile
 from autoq.cli import main
 from autoq.errors import InputError, ModelError
-from autoq.four_bits import holds_four_bits, to_four_bits
 from autoq.frontend import from_model
 from autoq.graph import Layer, evaluate, optimise
 from autoq.models import resnet
+from autoq.quantization.four_bits import holds_four_bits, to_four_bits
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.operators.gemm import Gemm

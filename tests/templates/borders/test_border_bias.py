@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.templates.border import border_bias, border_classes
+from autoq.templates.borders.bias import border_bias
+from autoq.templates.borders.classes import border_classes
 from autoq.templates.operators.conv2d import Conv2d
 
 

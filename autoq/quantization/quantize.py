@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ import numpy as np
 import onnx
 import onnx.version_converter
 
-from autoq.border_images import border_additions, unrounded_before
 from autoq.calibration import calibration_samples
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import DYNAMIC, read_model
 from autoq.paths import require_other
+from autoq.quantization.border_images import border_additions, unrounded_before
 from autoq.replace_file import replace_file
 from autoq.scratch import scratch_folder
 
@@ -72,26 +72,30 @@ def quantize(
         finished = folder / "quantised.onnx"
         try:
             proto = _fused(proto, folder) if fuse else proto
-            borders = border_additions(proto) if format == "QDQ" else []
-            quantization.quantize_static(
+            _quantise(
                 proto,
                 finished,
-                _Reader(samples),
+                borders=border_additions(proto) if format == "QDQ" else [],
+                calibration_data_reader=_Reader(samples),
                 quant_format=quantization.QuantFormat[format],
                 per_channel=per_channel,
                 weight_type=types[_TYPES[weights]],
                 activation_type=types[_TYPES[activation]],
-                nodes_to_exclude=borders,
             )
         except Exception as error:  # onnxruntime's own errors have no common class
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ModelError(f"{model}: onnxruntime cannot quantise it ({reason})") from error
-        if borders:
-            quantised = onnx.load(finished)
-            unrounded_before(quantised, borders)
-            onnx.save(quantised, finished)
         with replace_file(target) as file, finished.open("rb") as source:
             shutil.copyfileobj(source, file)
+
+
+def _quantise(model: onnx.ModelProto, output: Path, borders: Sequence[str], **options: Any) -> None:
+    """onnxruntime's quantize_static; Add nodes of `borders` stay float32, and what they read."""
+    _onnxruntime().quantize_static(model, output, nodes_to_exclude=borders, **options)
+    if borders:
+        quantised = onnx.load(output)
+        unrounded_before(quantised, borders)
+        onnx.save(quantised, output)
 
 
 def _require_float(model: onnx.ModelProto, source: str) -> None:

@@ -10,13 +10,14 @@ import onnx
 from onnx import helper
 
 from autoq.pruning.activation_norms import conv_pads
+from autoq.templates.borders.filter_axis import FilterAxis
 
 
 @dataclass(frozen=True)
-class BorderClasses:
+class BorderKinds:
     """Output places along each axis of an image, by the taps that lie within the image.
 
-    taps: bool [classes, taps] of each axis. places: the class of each output place, int64.
+    taps: bool [kinds, taps] of each axis. places: the kind of each output place, int64.
     """
 
     taps: tuple[np.ndarray, ...]
@@ -28,17 +29,17 @@ class BorderClasses:
         return all(one.all() for one in self.taps)
 
     def table(self, by_tap: np.ndarray) -> np.ndarray:
-        """Sums over the taps within the image, [n, classes ...], of values [taps ..., n]."""
+        """Sums over the taps within the image, [n, kinds ...], of values [taps ..., n]."""
         table = np.moveaxis(by_tap, -1, 0)
         for axis, taps in enumerate(self.taps, start=1):
             table = np.moveaxis(np.tensordot(taps, table, (1, axis)), 0, axis)
         return table
 
 
-def border_classes(
+def border_kinds(
     node: onnx.NodeProto, taps: Sequence[int], extents: Sequence[int] | None
-) -> BorderClasses | None:
-    """The classes of a Conv node's outputs; None where padding meets extents that are not known."""
+) -> BorderKinds | None:
+    """The kinds of a Conv node's outputs; None where padding meets extents that are not known."""
     attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     strides = attributes.get("strides", [1] * len(taps))
     dilations = attributes.get("dilations", [1] * len(taps))
@@ -54,9 +55,8 @@ def border_classes(
     found, places = [], []
     for axis, (before, behind) in enumerate(pads):
         count = (extents[axis] + before + behind - reach[axis]) // strides[axis] + 1
-        starts = np.arange(count)[:, None] * strides[axis] - before
-        tap = starts + np.arange(taps[axis]) * dilations[axis]
-        classes, which = np.unique((tap >= 0) & (tap < extents[axis]), axis=0, return_inverse=True)
-        found.append(classes)
+        along = FilterAxis(taps[axis], extents[axis], before, strides[axis], dilations[axis])
+        kinds, which = np.unique(along.inside(np.arange(count)), axis=0, return_inverse=True)
+        found.append(kinds)
         places.append(which.reshape(-1).astype(np.int64))
-    return BorderClasses(tuple(found), tuple(places))
+    return BorderKinds(tuple(found), tuple(places))

@@ -15,7 +15,7 @@ from autoq.errors import InputError, ModelError
 from autoq.frontend import load
 from autoq.graph import evaluate, optimise
 from autoq.models import resnet
-from autoq.quantization import quantize
+from autoq.quantization.quantize import quantize
 from autoq.templates.target import parse_target
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.border import BorderClasses
+from autoq.templates.borders.classes import BorderClasses
 
 
 def border_class(classes: BorderClasses, position: Any) -> Any:

@@ -14,7 +14,8 @@ import onnx
 import onnx.shape_inference
 from onnx import numpy_helper
 
-from autoq.pruning.border_bias import border_classes
+from autoq.pruning.border_kinds import border_kinds
+from autoq.templates.borders.classes import by_class
 
 
 def border_additions(model: onnx.ModelProto) -> list[str]:
@@ -57,17 +58,15 @@ def _of_borders(conv: onnx.NodeProto, shapes: dict[str, list[int]], image: np.nd
     taps, x = shapes.get(conv.input[1], [])[2:], shapes.get(conv.input[0], [])
     if len(taps) != 2 or len(x) != 4 or min(x[2:]) < 1:
         return False
-    classes = border_classes(conv, taps, x[2:])
-    if classes is None or classes.alike:
+    kinds = border_kinds(conv, taps, x[2:])
+    if kinds is None or kinds.alike:
         return False
-    rows, columns = classes.places
+    rows, columns = kinds.places
     if image.shape[-2:] != (len(rows), len(columns)) or image.size != image[..., 0, 0].size * (
         len(rows) * len(columns)
     ):
         return False
-    table = np.zeros((*image.shape[:-2], rows.max() + 1, columns.max() + 1), image.dtype)
-    table[..., rows[:, None], columns] = image
-    return np.array_equal(table[..., rows[:, None], columns], image)
+    return by_class(image, rows, columns) is not None
 
 
 def unrounded_before(model: onnx.ModelProto, names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from ml_dtypes import int4, uint4
 from onnx import numpy_helper
 
 from autoq.errors import ModelError
-from autoq.quantization import FOUR_BIT_IR_VERSION, FOUR_BIT_OPSET
+from autoq.quantization.quantize import FOUR_BIT_IR_VERSION, FOUR_BIT_OPSET
 
 _PRODUCTS = ("Conv", "Gemm", "MatMul")
 _STEP_RATIO = 17

@@ -1,0 +1,1 @@
+"""Borders of padded images: which taps of a filter meet the image, and what bias that makes."""
