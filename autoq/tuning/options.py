@@ -46,9 +46,9 @@ class TuneOptions:
     model's time, 0 for never. timeout: seconds a candidate may run; build_timeout: seconds it may
     compile; time_budget: seconds of the whole run, which began at `started` of `clock`, by default
     with the call. repeat and number as in `measure.Timing`, 0 for its defaults; overlapped too, by
-    default for a model on a device that overlaps launches; jobs: compilers at
-    once, 0 for every core; cache_dir keeps machine code. layouts: of activations in which
-    convolutions are tuned, in every pair of them. precision, threshold and tolerance as in
+    default for a model on a device that overlaps launches; jobs: compilers at once, 0 for every
+    core; cache_dir keeps machine code. layouts: of activations in which convolutions are tuned, in
+    every pair of them. precision, threshold and tolerance as in
     `compilation.options.CompileOptions`, and so is knowledge, whose best predictions are tried
     behind the defaults. measurer replaces the device, e.g. by a recorded space.
     """
