@@ -113,11 +113,11 @@ def _mean(ratios: Sequence[float]) -> float:
 
 
 def _days(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Date and commit of rows of one run; the dates of several."""
-    runs = sorted({(row["date"], row["commit"][:7]) for row in rows})
-    if len(runs) == 1:
-        return f"{runs[0][0]}, commit {runs[0][1]}"
-    return f"{runs[0][0]} to {runs[-1][0]}"
+    """The first and the last date of rows, or the one they share, and the commits they are of."""
+    dates = sorted({row["date"] for row in rows})
+    commits = sorted({row["commit"][:7] for row in rows})
+    days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    return f"{days}, commit{'s' if commits[1:] else ''} {', '.join(commits)}"
 
 
 SECTIONS = {
