@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx.kernels import MODES, run_program
+from ptx.kernels import MODES, assert_right_emulated, run_program
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
@@ -16,6 +16,8 @@ from autoq.templates.cuda.device.residual.quantise.quantise_panels import (
 )
 from autoq.templates.cuda.device.residual.turned import turned, turned_shape
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
+from autoq.templates.cuda.wgmma.residual_gemm_wgmma import TEMPLATE
+from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer, quantise
 from autoq.templates.program import Initially, Program, Stage, Workspace
 from autoq.templates.target import parse_target
@@ -77,6 +79,13 @@ def test_columns_are_quantised(
         whole = np.pad(sizes, ((0, 16 * units - length), (0, 0)))
         largest = whole.reshape(units, 16, columns).max(axis=1).T
         np.testing.assert_array_equal(found["peaks"][:, :units], largest)
+
+
+@needs_nvcc
+def test_warps_far_ahead_of_others_take_the_same_panels() -> None:
+    """Where values are all that is written, no sum of a panel holds back who asks for the next."""
+    workload = ResidualGemm(1, 1300, 2064, correction="none")
+    assert_right_emulated(TEMPLATE, workload, TEMPLATE.default(workload, HOPPER), HOPPER, ["eager"])
 
 
 def _assert_packed(found: np.ndarray, values: np.ndarray, layout: WeightLayout) -> None:

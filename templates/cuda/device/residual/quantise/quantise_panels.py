@@ -125,6 +125,7 @@ __device__ __forceinline__ void quantise_panels(
   const Shared s = shared_of(shared);
   int following = block / BLOCKS, panel = PANEL * following;
   ask_for(x, s.waiting, at.first, panel + at.beside, thread);
+  // Others may still read what they were told a turn ago, so that there are two places for it.
   #pragma unroll 1
   for (int turn = 0, first = true;; turn ^= 1, first = false) {
     const bool last = following >= PANELS;  // no panel is left, but sums of the one before
@@ -134,7 +135,7 @@ __device__ __forceinline__ void quantise_panels(
     float4 v[16];
     float most[4] = {}, largest[4];
     if (!last) {
-      if (ROUNDS && rank == 0 && thread == 0) *s.following = next_of(taken);
+      if (ROUNDS && rank == 0 && thread == 0) s.following[turn] = next_of(taken);
       take(v, x, s.waiting, at.first, panel + at.beside, thread);
       #pragma unroll
       for (int i = 0; i < 16; ++i) {
@@ -146,7 +147,6 @@ __device__ __forceinline__ void quantise_panels(
       join_warp(largest, s.parts, thread, larger);
     }
     __syncthreads();
-    // Others may still read what they were told a turn ago, so that there are two places.
     float* own = s.own + turn * PANEL + thread % PANEL;
     int* own_sum = s.own_sums + turn * PANEL + thread % PANEL;
     if (thread < PANEL && !last) *own = join_block(s.parts, thread, larger);
@@ -165,14 +165,15 @@ __device__ __forceinline__ void quantise_panels(
         if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
       }
     }
-    if (ROUNDS && rank > 0 && thread == 32) *s.following = (int)read_other(s.following, 0);
+    if (ROUNDS && rank > 0 && thread == 32)
+      s.following[turn] = (int)read_other(s.following + turn, 0);
     if constexpr (SUMS) {
       if (!first && rank == 0 && thread / PANEL == 1 && before + thread % PANEL < COLUMNS)
         magnitudes[before + thread % PANEL] = over_cluster(own_sum, rank, added);
     }
     if (last) break;
     __syncthreads();
-    following = ROUNDS ? *s.following : PANELS;
+    following = ROUNDS ? s.following[turn] : PANELS;
     if (following < PANELS) ask_for(x, s.waiting, at.first, PANEL * following + at.beside, thread);
     quantise_panel(v, most, values, residuals_of, s, panel, at);
     if constexpr (TURNED)
