@@ -153,15 +153,16 @@ class RingCursor:
 
 @T.inline
 def publish_barriers():
-    """The same where nothing but barriers was written, as CUTLASS does it.
+    """Make initialised barriers visible to the cluster and to the TMA unit, and nothing else.
 
-    A fence of proxies waits for all that the thread has asked memory for (MEMBAR.ALL.CTA).
+    The thread that initialised them calls it. Unlike the fence of proxies in `fence_barriers`, it
+    does not wait for what the thread has asked memory for (MEMBAR.ALL.CTA in machine code).
     """
     T.ptx.fence.mbarrier_init.release.cluster()
 
 
 @T.inline
 def fence_barriers():
-    """Make initialised barriers visible to the TMA unit, by the thread that initialised them."""
+    """`publish_barriers`, and whatever else the thread wrote to shared memory before."""
     publish_barriers()
     T.ptx.fence.proxy.async_.shared__cta()
