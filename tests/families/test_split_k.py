@@ -215,7 +215,8 @@ def test_it_runs_in_a_graph_on_a_gpu(tmp_path: Path, config: SplitConfig) -> Non
     product = autoq.operator(
         WORKLOAD, target="cuda", constants=constants, tuning_records=[records], registry=FAMILY
     )
-    tensors = [Tensor("a", (5, 64), "int8"), *(Tensor(n, (5, 24), "float32") for n in "yz")]
+    m, n, k = WORKLOAD.m, WORKLOAD.n, WORKLOAD.k
+    tensors = [Tensor("a", (m, k), "int8"), *(Tensor(name, (m, n), "float32") for name in "yz")]
     attributes = {"workload": WORKLOAD, "constants": constants}
     nodes = [
         Operation(ANY_WORKLOAD, "first", ("a",), "y", attributes, ("first",)),
