@@ -2,8 +2,8 @@
 
 Limits of an architecture are those of the CUDA C++ Programming Guide, "Technical Specifications
 per Compute Capability". Figures of a product are its datasheet's unless a row says that they were
-measured. Constants that were fitted to measurements, or guessed, belong to the cost model that
-uses them, not here.
+measured. Constants that were fitted to the times of a kernel belong to the cost model that uses
+them, not here; what several models guess alike stands here once.
 """
 
 from __future__ import annotations
@@ -132,6 +132,22 @@ HARDWARE = {
 
 SMEM_BYTES_A_CLOCK = 128.0
 """Bytes to and from a multiprocessor's shared memory on any architecture: 32 banks of 4 bytes."""
+
+L2_BYTES_A_CLOCK = 40.0
+"""Bytes of the L2 that reach a multiprocessor a clock, for cost models to which nothing is fitted.
+
+On an H200 it depends on how a kernel asks: 21 to 27 bytes arrive of rows that threads gather, 31
+where all multiprocessors ask for something else (7e12 bytes a second together), 43 to 53 of tiles
+that many ask for at the same time. Models that were fitted to such times have a rate of their own.
+"""
+
+FITTED_CLOCK_HZ = 1.75e9
+"""Clock of the H100 and H200 to whose times cost models are fitted. Those that choose for other
+architectures too turn clocks into seconds by it there, as their other constants are Hopper's.
+"""
+
+GUESSED_CLOCK_HZ = 1.5e9
+"""The same in models of mma.sync kernels, which are fitted to no times."""
 
 MOST_SMEM_BYTES = max(row.smem_bytes for row in HARDWARE.values())
 """Shared memory that no block of any architecture exceeds."""

@@ -6,6 +6,7 @@ from autoq.templates.cuda.batched.config import BatchedWgmmaConfig
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
 from autoq.templates.cuda.device.launch.occupancy import blocks_together, wave_features
 from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.hardware import L2_BYTES_A_CLOCK
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 
@@ -14,7 +15,7 @@ from autoq.templates.target import Target
 _FLOATS, _BYTES, _SUMS = 28, 32, 6
 # Of one multiprocessor, guesses but for the instructions, which are counted: of an output of bytes
 # and of floats through boxes, and what more one takes whose rows lie one behind the other.
-_L2_BYTES_A_CLOCK, _STORED_BYTES_A_CLOCK = 40.0, 20.0
+_STORED_BYTES_A_CLOCK = 20.0
 _QUANTISING, _SCALING, _SCATTERING = 7.0, 4.0, 2.5
 _LANES = 128
 _BLOCK_CLOCKS, _STEP_CLOCKS, _LAUNCH_CLOCKS = 2600.0, 150.0, 2500.0
@@ -42,7 +43,7 @@ def busy_clocks(plan: BatchedWgmmaPlan) -> float:
         own += _SCATTERING
     return max(
         tile * plan.steps * plan.step_k / rate,
-        plan.steps * plan.stage_bytes / _L2_BYTES_A_CLOCK,
+        plan.steps * plan.stage_bytes / L2_BYTES_A_CLOCK,
         tile * plan.out_size / _STORED_BYTES_A_CLOCK,
         tile * own / _LANES,
     )

@@ -13,12 +13,12 @@ from autoq.templates.cuda.grouped.tiling import (
     group_units,
     narrow,
 )
+from autoq.templates.hardware import FITTED_CLOCK_HZ
 from autoq.templates.target import Target
 
 # Fitted to 1080 times of 58 layers on an H200, and to what choosing by them costs; instructions
-# were counted in SASS before. The first three are the H200's of the fit; spaces and estimates of
-# every architecture rest on them, although sm_86 and sm_89 hold fewer threads and blocks.
-_FITTED_CLOCK = 1.75e9
+# were counted in SASS before. These two are the H200's of the fit, as its clock is; spaces and
+# estimates of every architecture rest on them, although sm_86 and sm_89 hold fewer.
 _FITTED_THREADS = 2048
 _FITTED_BLOCKS = 32
 # What a piece of a row moves at least: two sectors of the L2.
@@ -61,7 +61,7 @@ def estimated_seconds(tiling: GroupedTiling, target: Target) -> float:
     clocks = _START_CLOCKS + turns * most(here * busy, alone)
     starts = here * (1 if config.blocks_per_unit else turns)
     clocks += starts * _START_INSTRUCTIONS * tiling.threads / 32 / _ISSUES_A_CLOCK
-    return _together(conv.bytes / target.memory_rate, clocks / _FITTED_CLOCK)
+    return _together(conv.bytes / target.memory_rate, clocks / FITTED_CLOCK_HZ)
 
 
 def _together(*times: float) -> float:

@@ -8,9 +8,7 @@ from autoq.search.lanes import choose, least, most
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.element import element
-
-# Turns cycles into seconds; only the relation of two estimates matters.
-_NOMINAL_CLOCK = 1.75e9
+from autoq.templates.hardware import FITTED_CLOCK_HZ, SMEM_BYTES_A_CLOCK
 
 # Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where
 # blocks read the same weights at the same time (53 at 8 x 14x14x256 -> 256).
@@ -18,9 +16,6 @@ _FILL_RATE = 64
 
 # The same of a load whose rows lie in as many images: 17 to 21 for 128 x 28x28x128.
 _SCATTERED_RATE = 20
-
-# Shared-memory bytes a cycle: what wgmma reads, TMA writes and the epilogue stages share it.
-_SMEM_RATE = 128
 
 # Multiply-adds of 8-bit operands a cycle and multiprocessor.
 _MULTIPLY_RATE = 4096
@@ -66,7 +61,7 @@ def features(tiling: HaloTiling) -> Mapping[str, float]:
         "outputs": outputs,
         "multiplies_per_byte": outputs * tile.reduction
         / (tile.load_bytes * tile.chunks + streamed),
-        "seconds_estimate": estimated_cycles(tiling) / _NOMINAL_CLOCK,
+        "seconds_estimate": estimated_cycles(tiling) / FITTED_CLOCK_HZ,
     }  # fmt: skip
 
 
@@ -75,7 +70,7 @@ def estimated_cycles(tiling: HaloTiling) -> float:
     tile, config = tiling.tile, tiling.config
     instructions = tiling.blocks * tile.reduction / K_BYTES
     multiply = 64 * tiling.instruction_n * K_BYTES / _MULTIPLY_RATE
-    operands = (64 + tiling.instruction_n) * K_BYTES / _SMEM_RATE
+    operands = (64 + tiling.instruction_n) * K_BYTES / SMEM_BYTES_A_CLOCK
     each = most(multiply, operands) * choose(tile.row_bytes == 16, _UNSWIZZLED, 1)
     groups = tile.chunks * choose(config.resident, 1, tiling.stages_per_chunk)
     group = instructions * each / groups + _GROUP_CYCLES
@@ -119,4 +114,4 @@ def _shared_memory_cycles(tiling: HaloTiling) -> float:
     operands = instructions * (64 + tiling.instruction_n) * K_BYTES
     loads = tile.load_bytes * tile.chunks
     loads += choose(config.resident, 0, tile.reduction * config.block_n)
-    return (operands + loads + tiling.staged_bytes) / _SMEM_RATE
+    return (operands + loads + tiling.staged_bytes) / SMEM_BYTES_A_CLOCK

@@ -10,16 +10,13 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
-from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
+from autoq.templates.hardware import GUESSED_CLOCK_HZ, L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 # Addresses, loop counters and predicates beside accumulators and fragments, by ptxas's reports.
 _OTHER_REGISTERS = 40
 
-# Of one multiprocessor: guesses, none of them measured. The clock only turns the estimate's clocks
-# into seconds and back; choices of every architecture rest on this one, so it is not the target's.
-_NOMINAL_CLOCK = 1.5e9
-_L2_BYTES_A_CLOCK = 40.0
+# Of one multiprocessor: guesses, none of them measured.
 _BLOCK_CLOCKS = 1500.0
 # Rows padded instead of swizzled took 1.06 to 1.6 times as long in six pairs on an H200.
 _PADDED_ROWS = 1.3
@@ -27,7 +24,7 @@ _PADDED_ROWS = 1.3
 
 def tiling_seconds(tiling: MmaSyncTiling, target: Target) -> float:
     """Estimated time of a configuration."""
-    return _estimated_clocks(tiling, target) / _NOMINAL_CLOCK
+    return _estimated_clocks(tiling, target) / GUESSED_CLOCK_HZ
 
 
 def _resident(tiling: MmaSyncTiling, target: Target) -> int:
@@ -45,14 +42,14 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     Four warps, or two stages of loads under way in each of several blocks, hide latency.
     """
     config, resident = tiling.config, _resident(tiling, target)
-    multiplies = target.int8_rate / 2 / target.units / _NOMINAL_CLOCK
+    multiplies = target.int8_rate / 2 / target.units / GUESSED_CLOCK_HZ
     warps = config.threads // 32
     taps = tiling.weight_rows // config.block_n
     read = tiling.pixel_rows / taps / (2 if tiling.unpacks_pixels else 1)
     read += config.block_n / (2 if tiling.unpacks_weights else 1)
     per_byte = most(
         config.block_m * config.block_n / multiplies,
-        read / _L2_BYTES_A_CLOCK,
+        read / L2_BYTES_A_CLOCK,
         warps * (config.warp_m * read_again(tiling) + config.warp_n) / SMEM_BYTES_A_CLOCK,
     )
     under_way = most(1, least(config.stages, tiling.steps) - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.sparse.config import PanelTiling
+from autoq.templates.hardware import FITTED_CLOCK_HZ, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
 # Instructions are counted in SASS; the rest is fitted to the times of 600 configurations on an
@@ -19,7 +20,6 @@ _NIBBLE_INSTRUCTIONS, _NIBBLE_PRODUCTS = 1.625, 0.125
 _GROUP_INSTRUCTIONS = 100
 _L2_BYTES_A_CLOCK = 28.0
 """Bytes from the L2 that reach a multiprocessor."""
-_SMEM_BYTES_A_CLOCK = 128.0
 _DELIVERED_BYTES = 640
 """What a step's vectors and places cost of the way that gathers take too: there and back."""
 _CONFLICTS = 0.26
@@ -41,7 +41,6 @@ _STREAMED_GAIN, _STREAMED_COST = 0.05, 0.01
 """Shares of the time, where outputs leave the L2 first:
 of products of more bytes, and of others."""
 _PLACE_BYTES, _VALUE_BYTES = 64, 256
-_CLOCK = 1.75e9
 
 
 def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
@@ -69,15 +68,15 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     step = _STEP_CLOCKS if config.staged else _READ_CLOCKS
     latency = steps / config.warps * max(step, _READ_CLOCKS / config.prefetch)
     latency += groups / config.warps * _GROUP_CLOCKS
-    busy = max(issue / _ISSUES_A_CLOCK, bytes_read / _L2_BYTES_A_CLOCK, moved / _SMEM_BYTES_A_CLOCK)
-    filling = panel / _L2_BYTES_A_CLOCK + (tiling.panel_bytes - panel) / _SMEM_BYTES_A_CLOCK
+    busy = max(issue / _ISSUES_A_CLOCK, bytes_read / _L2_BYTES_A_CLOCK, moved / SMEM_BYTES_A_CLOCK)
+    filling = panel / _L2_BYTES_A_CLOCK + (tiling.panel_bytes - panel) / SMEM_BYTES_A_CLOCK
     filling += _PANEL_CLOCKS * config.staged
     lesser, greater = sorted((here * busy, latency))
     clocks = _START_CLOCKS + waves * (greater + _OVERLAP * lesser + here * filling)
     if config.streamed:
         much = workload.bytes > _L2_SHARE * target.l2_bytes
         clocks *= 1 - _STREAMED_GAIN if much else 1 + _STREAMED_COST
-    return max(clocks / _CLOCK, workload.bytes / target.memory_rate)
+    return max(clocks / FITTED_CLOCK_HZ, workload.bytes / target.memory_rate)
 
 
 def features(tiling: PanelTiling, target: Target) -> Mapping[str, float]:

@@ -39,7 +39,6 @@ _STREAMED_SHARE = 0.03
 """The share of the time saved where outputs leave the L2 to what is read again."""
 _BESIDE = 2.36
 """Copies and products beside each other take the sum of such powers."""
-_NOMINAL_CLOCK = 1.75e9
 
 
 def estimated_seconds(tiling: LongTiling, target: Target) -> float:
@@ -62,7 +61,7 @@ def estimated_seconds(tiling: LongTiling, target: Target) -> float:
         tile = _beside(stages * copied, stages * multiplied) + out + _ARRIVAL_CLOCKS
         whole = waves * tile
     clocks = (whole + _START_CLOCKS) * (1 - _STREAMED_SHARE * config.streamed)
-    return max(clocks / _NOMINAL_CLOCK, workload.bytes / target.memory_rate)
+    return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
 
 
 def _copy_clocks(tiling: LongTiling) -> float:

@@ -16,7 +16,6 @@ _L2_BYTES_A_CLOCK = 24.0
 _WARPS = 16
 """Warps of a multiprocessor that hide each other's latencies."""
 _START_CLOCKS = 4000.0
-_CLOCK = 1.75e9
 
 
 def estimated_seconds(tiling: FusedTiling, target: Target) -> float:
@@ -34,4 +33,4 @@ def estimated_seconds(tiling: FusedTiling, target: Target) -> float:
     going += tiling.key_blocks * _BARRIER_CLOCKS
     loading = here * tiling.padded_keys * tiling.row_bytes / _L2_BYTES_A_CLOCK
     clocks = waves * (max(going, loading) + 0.25 * min(going, loading)) + _START_CLOCKS
-    return clocks / _CLOCK + 2 * workload.bytes / target.memory_rate
+    return clocks / target.clock_hz + 2 * workload.bytes / target.memory_rate

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.two_four.config import TwoFourTiling
+from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
-_SMEM_BYTES_A_CLOCK, _L2_BYTES_A_CLOCK = 128.0, 45.0
+_L2_BYTES_A_CLOCK = 45.0
 _PRODUCT_CLOCKS = 0.65
 """Of an instruction, for each of its columns, where all is there; the tensor cores take 0.54."""
 _SHARED = 1.1
@@ -15,7 +16,6 @@ _SHARED = 1.1
 _VALUE_CLOCKS, _PASS_CLOCKS, _MEETING_CLOCKS = 0.06, 100.0, 1000.0
 """Of a multiprocessor for each output, for rows that pass together, and for a tile of a cluster."""
 _STAGE_LATENCY, _START_CLOCKS = 1500.0, 5000.0
-_CLOCK = 1.755e9
 
 
 def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
@@ -26,7 +26,7 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     fetched = tiling.x_stage_bytes / config.cluster + tiling.weight_stage_bytes
     stage = max(
         products * config.columns * _PRODUCT_CLOCKS,
-        products * (64 * config.columns + 64 * 32) / _SMEM_BYTES_A_CLOCK,
+        products * (64 * config.columns + 64 * 32) / SMEM_BYTES_A_CLOCK,
         fetched / _L2_BYTES_A_CLOCK * (_SHARED if config.cluster > 1 else 1),
         _STAGE_LATENCY / (config.stages - 1),
     )
@@ -34,7 +34,7 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     outputs += config.blocks * config.columns / config.passing * _PASS_CLOCKS
     outputs += _MEETING_CLOCKS if config.cluster > 1 else 0
     order = 1 + 0.002 * abs(config.group - 16) / 16
-    return (_START_CLOCKS + waves * (tiling.k_stages * stage + outputs) * order) / _CLOCK
+    return (_START_CLOCKS + waves * (tiling.k_stages * stage + outputs) * order) / target.clock_hz
 
 
 def features(tiling: TwoFourTiling, target: Target) -> Mapping[str, float]:

@@ -14,6 +14,7 @@ from autoq.templates.cuda.device.launch.occupancy import (
     wave_features,
 )
 from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.hardware import L2_BYTES_A_CLOCK
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 
@@ -23,7 +24,7 @@ Rule = Callable[[BatchedRowsConfig], bool]
 _OTHERS = 36
 # Of one multiprocessor, guesses but for the instructions, which are counted: of a warp, those
 # beside tiles of k and outputs; of a warp's tile of k, of turning 16 columns of one, of an output.
-_L2_BYTES_A_CLOCK, _SCHEDULERS = 40.0, 4
+_SCHEDULERS = 4
 _WARP, _FRAGMENT, _TURNING, _QUANTISING = 220.0, 12.0, 12.0, 5.0
 _BLOCK_CLOCKS, _LAUNCH_CLOCKS = 2500.0, 2500.0
 
@@ -85,7 +86,7 @@ def busy_clocks(plan: BatchedRowsPlan) -> float:
     warps = ceil_div(rows, 16)
     own = _WARP + plan.tiles_k * _FRAGMENT + work.n / 2 * _QUANTISING
     loaded = rows * work.k + pairs * work.k * work.n
-    return max((turning + warps * own) / _SCHEDULERS, loaded / _L2_BYTES_A_CLOCK)
+    return max((turning + warps * own) / _SCHEDULERS, loaded / L2_BYTES_A_CLOCK)
 
 
 def estimate(workload: BatchedGemm, config: BatchedRowsConfig, target: Target) -> float:

@@ -19,6 +19,18 @@ class WarpThread:
 
 
 @T.meta_class
+class GridThread:
+    """A thread of a grid of `grid` blocks, or of clusters, which then are what `block` counts.
+
+    rank: of its block in the cluster; warp: of its warpgroup; lane: of the warp.
+    """
+
+    def __init__(self, block, grid, rank, warpgroup, warp, lane):
+        self.block, self.grid, self.rank = block, grid, rank
+        self.warpgroup, self.warp, self.lane = warpgroup, warp, lane
+
+
+@T.meta_class
 class ConsumerThread:
     """A thread of the warpgroups that multiply.
 

@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.wgmma.config import STEP_K, MixedConfig
-from autoq.templates.cuda.mixed.wgmma.consumer import convert, leave, multiply, next_stage
+from autoq.templates.cuda.mixed.wgmma.multiply import convert, leave, multiply, next_stage
 
 
 class GroupStages:

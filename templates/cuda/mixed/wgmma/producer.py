@@ -2,7 +2,15 @@
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.launch.dependent_launch import (
+    start_successor,
+    wait_for_predecessors,
+)
+from autoq.templates.cuda.device.launch.walk import walk_of
+from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
+from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, tma_load
+from autoq.templates.cuda.mixed.place import ProductPlace
 
 
 @T.inline
@@ -38,3 +46,33 @@ def produce(plan, smem, cursor, x_map, weight, place, piece, start):
                 )
             )  # fmt: skip
         cursor.advance()
+
+
+@T.inline
+def produce_all(plan, smem, ring, x_map, weight, start, at):
+    """Producer thread of a team: the stages of all its pieces."""
+    cta, rank, grid = T.meta_var(at.block), T.meta_var(at.rank), T.meta_var(at.grid)
+    head = T.meta_var(RingPosition(plan.config.stages, start.team * plan.config.stages))
+    head.start(0)
+    walk = T.meta_var(walk_of(plan, grid, start.team, plan.config.teams))
+    walk.start(cta)
+    wait_for_predecessors()
+    start_successor()
+    start.wait(walk)
+    while walk.more:
+        m, n = plan.tile(walk.tile, rank)
+        place = T.meta_var(ProductPlace(m, n, rank, plan.product(walk.tile)))
+        produce(plan, smem, RingCursor(ring, head), x_map, weight, place, walk, start)
+        walk.advance()
+    if plan.config.cluster > 1:
+        ring.wait_until_left(head)
+
+
+@T.inline
+def feed(plan, smem, ring, x_map, weight, start, at):
+    """Producer warpgroup: a thread of a warp for each team."""
+    T.ptx.setmaxnreg.dec.sync.aligned.u32(plan.config.registers.producer)
+    if plan.loads(at.warp) & (T.cuda.elect_sync() != 0):
+        produce_all(plan, smem, ring, x_map, weight, start, at)
+    if plan.config.split_cluster:
+        wait_for_cluster()

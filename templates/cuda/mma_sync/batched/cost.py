@@ -8,7 +8,7 @@ from autoq.templates.cuda.device.launch.occupancy import blocks_together, wave_f
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES
-from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
+from autoq.templates.hardware import L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 
@@ -18,7 +18,6 @@ _OTHER_REGISTERS = 44
 _VERBATIM_REGISTERS = 8
 # Of one multiprocessor. Clocks of a sector written in part are those of stores of single values on
 # an H200, 35 us for the scores of ViT in bytes; the others are guesses.
-_L2_BYTES_A_CLOCK = 40.0
 _SECTOR_BYTES = 32
 _WHOLE_SECTOR_CLOCKS, _PART_SECTOR_CLOCKS = 0.75, 2.0
 _LANES = 128
@@ -63,7 +62,7 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
     held = sum(0 if one.asynchronous else one.copies for one in plan.operands)
     step = max(
         config.block_m * config.block_n * plan.step_k / rate,
-        plan.stage_bytes / _L2_BYTES_A_CLOCK,
+        plan.stage_bytes / L2_BYTES_A_CLOCK,
         (read + plan.stage_bytes) / SMEM_BYTES_A_CLOCK,
         held / 32 * _HELD_UNIT_CLOCKS,
         warps * _step_instructions(plan) / _SCHEDULERS,
@@ -71,7 +70,7 @@ def block_clocks(plan: BatchedSyncPlan) -> float:
     bytes_out = plan.out_size == 1
     instructions = _QUANTISING if bytes_out else _SCALING
     finish = config.block_m * config.block_n * instructions / _LANES
-    whole = plan.rows_bytes / _L2_BYTES_A_CLOCK if config.verbatim else 0.0
+    whole = plan.rows_bytes / L2_BYTES_A_CLOCK if config.verbatim else 0.0
     return plan.steps * step + whole + finish + _store_clocks(plan)
 
 

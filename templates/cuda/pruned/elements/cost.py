@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.pruned.elements.config import UNIT, UNIT_BYTES, ElementsTiling
-from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
+from autoq.templates.hardware import L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
-_L2_BYTES_A_CLOCK = 40.0
 _STEP_INSTRUCTIONS = {1: 120.0, 2: 76.0, 4: 36.0}
 """Instructions of a lane for four weights, by the bytes of a value; those at half the rate count
 twice."""
 _ISSUED_A_CLOCK = 4.0
 _RUN_CLOCKS = 60.0
 _OUTPUT_CLOCKS = 0.5
-_CLOCK = 1.7e9
 
 
 def estimated_seconds(tiling: ElementsTiling, target: Target) -> float:
@@ -34,13 +32,13 @@ def estimated_seconds(tiling: ElementsTiling, target: Target) -> float:
     issue = warp_steps * _STEP_INSTRUCTIONS[view.value.bytes] / _ISSUED_A_CLOCK
     moved = steps * UNIT * config.lanes * UNIT_BYTES / SMEM_BYTES_A_CLOCK
     waits = runs * config.lanes / 32 * _RUN_CLOCKS / (config.warps * resident)
-    chunks = view.k * tiling.row_bytes / _L2_BYTES_A_CLOCK
+    chunks = view.k * tiling.row_bytes / L2_BYTES_A_CLOCK
     outputs = tiling.rows * tiling.columns * _OUTPUT_CLOCKS
     hidden = 1.0 if resident == 1 else 0.6
     clocks = max(issue, moved) + waits + (chunks + outputs) * hidden
     turns = -(-blocks // (target.units * resident)) * resident
-    turning = 2 * view.m * view.k * view.value.bytes / (target.memory_rate or 4e12)
-    return turning + turns * clocks / _CLOCK
+    turning = 2 * view.m * view.k * view.value.bytes / target.memory_rate
+    return turning + turns * clocks / target.clock_hz
 
 
 def features(tiling: ElementsTiling, target: Target) -> Mapping[str, float]:

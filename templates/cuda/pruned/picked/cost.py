@@ -30,7 +30,6 @@ _STEP_CLOCKS = 270.0
 """Clocks of a step of those who pick, from its words to its product, whatever else goes on."""
 _BORDERED_STEP_CLOCKS = 350.0
 _START_CLOCKS = 5000.0
-_CLOCK = 1.7e9
 
 
 def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
@@ -59,7 +58,7 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     else:
         hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
         clocks = rounds * config.blocks * (busy + (outputs + ITEM_CLOCKS) * hidden)
-    return (_START_CLOCKS + clocks) / _CLOCK
+    return (_START_CLOCKS + clocks) / target.clock_hz
 
 
 def _bytes_a_clock(tiling: PickedTiling) -> float:

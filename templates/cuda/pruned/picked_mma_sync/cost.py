@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.cost import steps_of_tile
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaTiling
-from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
+from autoq.templates.hardware import GUESSED_CLOCK_HZ, L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
-_L2_BYTES_A_CLOCK = 40.0
 _CONFLICTS = 1.2
 _STEP_CLOCKS = 60.0
 """Clocks of a warp's step, from its words to its first product."""
 _VALUE_CLOCKS = 0.15
-_CLOCK = 1.5e9
 
 
 def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
@@ -29,15 +27,15 @@ def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
     steps = steps_of_tile(cut)
     values = K_BYTES // cut.size
     rate = target.rate(view.workload.in_dtype) or 3e14
-    product = 2 * config.rows * cut.width * values * steps * target.units * _CLOCK / rate
+    product = 2 * config.rows * cut.width * values * steps * target.units * GUESSED_CLOCK_HZ / rate
     instructions = config.rows // 16 * steps
     columns = config.warps * cut.width * K_BYTES * steps
     moved = instructions * 8 * _CONFLICTS + columns / SMEM_BYTES_A_CLOCK
     bytes_in = cut.k_stages * cut.x_stage_bytes + steps * cut.width * K_BYTES
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS
-    block = max(product, moved, bytes_in / _L2_BYTES_A_CLOCK) + alone + outputs / resident
-    return turns * block / _CLOCK
+    block = max(product, moved, bytes_in / L2_BYTES_A_CLOCK) + alone + outputs / resident
+    return turns * block / GUESSED_CLOCK_HZ
 
 
 def features(tiling: PickedMmaTiling, target: Target) -> Mapping[str, float]:

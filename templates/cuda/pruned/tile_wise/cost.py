@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.tiling import InstructionTiling
-from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
+from autoq.templates.hardware import L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
-_L2_BYTES_A_CLOCK = 40.0
 """Bytes from the L2 that reach a multiprocessor."""
 _GATHERED_BYTES_A_CLOCK, _COPIED_BYTES_A_CLOCK = 20.0, 43.0
 """Bytes that reach a multiprocessor in pieces of 16 bytes, and in one bulk copy of weights."""
@@ -25,7 +24,6 @@ ITEM_CLOCKS = 1500.0
 VALUE_CLOCKS = 0.15
 """Clocks of a multiprocessor for each output."""
 _START_CLOCKS = 6000.0
-_CLOCK = 1.7e9
 
 
 def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
@@ -48,16 +46,16 @@ def estimated_seconds(tiling: TileWiseTiling, target: Target) -> float:
     shared = _SHARED if config.cluster > 1 else 1.0
     gathering += tiling.weight_stage_bytes / _COPIED_BYTES_A_CLOCK * shared
     moved = (gathered + read) / SMEM_BYTES_A_CLOCK
-    stage = max(product, fetched / _L2_BYTES_A_CLOCK, moved, gathering)
+    stage = max(product, fetched / L2_BYTES_A_CLOCK, moved, gathering)
     if config.consumers * config.blocks == 1:
         stage *= _LONE
     hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
     columns = view.n / tiling.tiles
     outputs = config.rows * columns * VALUE_CLOCKS * hidden
     item = stages * stage * (1 + 0.6 / config.stages) + outputs + ITEM_CLOCKS * hidden
-    turning = 2 * view.m * view.k * tiling.size / (target.memory_rate or 4e12)
+    turning = 2 * view.m * view.k * tiling.size / target.memory_rate
     turning *= _FUSED if config.fused else 1.0
-    return turning + (_START_CLOCKS + rounds * config.blocks * item) / _CLOCK
+    return turning + (_START_CLOCKS + rounds * config.blocks * item) / target.clock_hz
 
 
 def features(tiling: TileWiseTiling, target: Target) -> Mapping[str, float]:

@@ -7,22 +7,15 @@ come through any `Load`, weights as `cuda/device/weights.py` packs them.
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.device.launch.dependent_launch import (
-    cooperating,
-    overlapping,
-    start_successor,
-    wait_for_predecessors,
-)
-from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
-from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
-from autoq.templates.cuda.device.memory.parts import PartSums
-from autoq.templates.cuda.device.memory.ring import (
-    Ring,
-    RingCursor,
-    RingPosition,
-)
+from autoq.templates.cuda.device.launch.dependent_launch import cooperating, overlapping
+from autoq.templates.cuda.device.memory.ring import Ring
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
-from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
+from autoq.templates.cuda.wgmma.kernel.consumer import (
+    PipelineArrays,
+    RunArrays,
+    Shared,
+    consume,
+)
 from autoq.templates.cuda.wgmma.kernel.copies import (
     absent,
     matched_numbers,
@@ -31,30 +24,12 @@ from autoq.templates.cuda.wgmma.kernel.copies import (
     optional,
     output_of_copy,
     own,
-    read_numbers,
 )
-from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
-from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
-from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
-from autoq.templates.cuda.wgmma.kernel.producer import (
-    load_first_weights,
-    load_tile_operands,
-    produce,
-)
+from autoq.templates.cuda.wgmma.kernel.producer import feed
 from autoq.templates.cuda.wgmma.kernel.start import Sources, Starter, start_block
-from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
-from autoq.templates.cuda.wgmma.weighing import matched, weigh_tile
-from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
-from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
-    ThreadShare,
-    fetch_residuals,
-    read_limits,
-    start_tile,
-    store_in_a_form,
-)
-from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.cuda.wgmma.weighing import matched
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import read_limits
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.storage import moved_as
 
@@ -78,7 +53,6 @@ def build_pipeline(
     """
     workload, config, layout, load = plan.workload, plan.config, plan.layout, plan.load
     epilogue, copies = workload.epilogue, plan.copies
-    registers = config.registers
     x_arguments = load.map_arguments()
 
     @T.jit
@@ -167,134 +141,12 @@ def build_pipeline(
         start_block(plan, smem, ring, slots, sources, starter)
 
         if warpgroup == 0:
-            if plan.reallocates:
-                T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if config.grid.cluster > 1:
-                wait_for_cluster()
-            if (warp == 0) & (T.cuda.elect_sync() != 0):
-                head = T.meta_var(RingPosition(config.stages))
-                head.start(plan.stages_ahead)
-                walk = T.meta_var(walk_of(plan))
-                walk.start(cta)
-                wait_for_predecessors()
-                start_successor()
-                while walk.more:
-                    m, n = plan.tile(walk.tile, rank)
-                    place = T.meta_var(TilePlace(m, n, rank))
-                    cursor = T.meta_var(RingCursor(ring, head))
-                    produce(plan, smem, cursor, x_map, weight, place, walk, walk.tile == cta)
-                    walk.advance()
-                if plan.receivers > 1:
-                    ring.wait_until_left(head)
-            if (warp == 1) & (T.cuda.elect_sync() != 0):
-                load_tile_operands(plan, smem, slots, table, residual_map, cta, rank)
-            if config.weights_stay:  # noqa: SIM102
-                if (warp == 2) & (T.cuda.elect_sync() != 0):
-                    load_first_weights(plan, smem, ring, weight, cta % plan.n_tiles)
+            feed(plan, smem, ring, slots, sources, starter)
         else:
-            if plan.reallocates:
-                T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
-            accumulator = T.alloc_local((config.m_blocks * plan.block_accumulators,), "uint32")
-            words = T.alloc_local((plan.residual_registers,), "uint32")
-            if plan.grouped:
-                sums = T.alloc_local((config.accumulators,), "float32")
-            else:
-                sums = T.meta_var(accumulator)
-            consumer = T.meta_var(warpgroup - 1)
-            part = T.meta_var(plan.part(rank, consumer))
-            first_row: T.int32 = plan.first_row(consumer)
-            first_a: T.uint64 = T.uint64(0)
-            first_b: T.uint64 = T.uint64(0)
-            T.evaluate(
-                encode_descriptor(
-                    first_a, smem.ptr_to([first_row * config.row_bytes]), config.row_bytes,
-                    8 * config.row_bytes, plan.memory.a_bytes,
-                )
-            )  # fmt: skip
-            T.evaluate(
-                encode_descriptor(
-                    first_b, smem.ptr_to([plan.memory.b_offset]), config.row_bytes,
-                    8 * config.row_bytes, plan.memory.b_bytes,
-                )
-            )  # fmt: skip
-            tail = T.meta_var(RingPosition(config.stages))
-            previous = T.meta_var(RingPosition(config.stages))
-            tail.start(0 if config.stream_k else plan.first_step(consumer))
-            previous.start(0)
-            cursor = T.meta_var(RingCursor(ring, tail, previous))
-            thread = T.meta_var(ConsumerThread(consumer, warp, lane))
-            operands = T.meta_var(Operands(first_a, first_b))
-            of_run = T.alloc_local((2 if epilogue.dynamic else 1,), "float32")
-            arrays = T.meta_var(
-                EpilogueArrays(bias, scale, scalars, residual, words, y, row_scale, of_run)
-            )
-            turn: T.int32 = 0
-            walk = T.meta_var(walk_of(plan, consumer if plan.ping_pong else 0, plan.teams))
-            walk.start(cta)
-            if config.stream_k:
-                row = T.meta_var(0 if plan.ping_pong else consumer)
-                parts_of_tiles = T.meta_var(PartSums(plan.parts, of_parts, cta, rank, row, thread))
-                pass_over(walk, tail, consumer if plan.ping_pong else 0)
-            slot = T.meta_var(RingPosition(config.slots))
-            slot.start(consumer if plan.ping_pong else 0)
-            if plan.bounded:
-                read_limits(plan, limits, scalars)
-            if epilogue.table:
-                fill_table(plan, smem, scalars, lane)
-            wait_for_predecessors()
-            if epilogue.dynamic:
-                read_numbers(of_run, numbers_of_run)
-            if config.grid.cluster > 1:
-                wait_for_cluster()
-            while walk.more:
-                m, n = plan.tile(walk.tile, rank)
-                share = T.meta_var(ThreadShare(TilePlace(m, n, rank), thread, first_row, part))
-                if config.parts > 1:
-                    clear_tile(plan, accumulator)
-                if plan.bounded:
-                    slots.wait(slot)
-                if plan.has_limits:
-                    if plan.begins_tile(part, walk):
-                        start_tile(plan, accumulator, smem, slot.stage, bias, limits, share)
-                    elif config.stream_k:
-                        clear_tile(plan, accumulator)
-                if plan.residual_early:
-                    fetch_residuals(plan, arrays, share)
-                if plan.ping_pong:
-                    T.cuda.mbarrier_wait(
-                        barriers.ptr_to([plan.memory.consumer_barriers + consumer]),
-                        turn ^ T.cast(consumer == 0, "int32"),
-                    )
-                    turn = turn ^ 1
-                groups = T.meta_var(GroupSums(sums, arrays, n))
-                multiply(plan, accumulator, groups, operands, cursor, walk, rank, thread)
-                if config.parts > 1:
-                    exchange(plan, accumulator, smem, barriers, rank, thread)
-                if config.tail_stages > 0:
-                    finish = T.meta_var(Finish(arrays, smem, slot.stage, limits))
-                    finish_tile(plan, accumulator, operands, cursor, rank, share, finish, walk)
-                elif config.stream_k:
-                    parts_of_tiles.settle(accumulator, walk)
-                    if walk.ends_tile:
-                        store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
-                elif epilogue.by_range:
-                    found = T.alloc_local((3,), "float32")
-                    quantise_tile(plan, accumulator, arrays, smem, share, of_range, block, found)
-                else:
-                    store_in_a_form(plan, accumulator, arrays, smem, slot.stage, limits, share)
-                if plan.weighing is not None:
-                    weigh_tile(plan, accumulator, weighed, smem, share)
-                if plan.bounded:
-                    T.cuda.warp_sync()
-                    if lane == 0:
-                        slots.release(slot.stage)
-                    slot.skip(plan.teams)
-                walk.advance()
-                if plan.ping_pong:
-                    if config.stream_k:
-                        pass_over(walk, tail, plan.teams - 1)
-                    else:
-                        tail.skip((plan.teams - 1) * layout.stages)
+            shared = T.meta_var(Shared(smem, barriers, ring, slots))
+            arrays = T.meta_var(PipelineArrays(bias, scale, scalars, residual, y, row_scale))
+            run = T.meta_var(RunArrays(numbers_of_run, of_range, of_parts, weighed, block))
+            consume(plan, shared, arrays, run, limits, starter, lane)
 
     kernel = main.specialize(**dict.fromkeys(absent(plan)))
     return overlapping(cooperating(kernel) if epilogue.by_range else kernel)

@@ -7,6 +7,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     wait_for_predecessors,
 )
 from autoq.templates.cuda.device.launch.place import TilePlace
+from autoq.templates.cuda.device.memory.cluster import wait_for_cluster
 from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 from autoq.templates.cuda.wgmma.config import Operand
@@ -163,6 +164,44 @@ def load_first_weights(plan, smem, ring, weight, n):
     """
     for step in T.serial(plan.early_stages):
         load_staying_weights(plan, smem, ring, weight, n, step, step)
+
+
+@T.inline
+def load_stages(plan, smem, ring, sources, block, rank):
+    """The first producer thread: the stages of all pieces of its block, but for the early ones."""
+    head = T.meta_var(RingPosition(plan.config.stages))
+    head.start(plan.stages_ahead)
+    walk = T.meta_var(walk_of(plan))
+    walk.start(block)
+    wait_for_predecessors()
+    start_successor()
+    while walk.more:
+        m, n = plan.tile(walk.tile, rank)
+        place = T.meta_var(TilePlace(m, n, rank))
+        cursor = T.meta_var(RingCursor(ring, head))
+        first = T.meta_var(walk.tile == block)
+        produce(plan, smem, cursor, sources.x_map, sources.weight, place, walk, first)
+        walk.advance()
+    if plan.receivers > 1:
+        ring.wait_until_left(head)
+
+
+@T.inline
+def feed(plan, smem, ring, slots, sources, thread):
+    """Producer warpgroup: stages, operands of tiles and weights that stay, by a thread each."""
+    if plan.reallocates:
+        T.ptx.setmaxnreg.dec.sync.aligned.u32(plan.config.registers.producer)
+    if plan.config.grid.cluster > 1:
+        wait_for_cluster()
+    if (thread.warp == 0) & (T.cuda.elect_sync() != 0):
+        load_stages(plan, smem, ring, sources, thread.block, thread.rank)
+    if (thread.warp == 1) & (T.cuda.elect_sync() != 0):
+        load_tile_operands(
+            plan, smem, slots, sources.table, sources.residual_map, thread.block, thread.rank
+        )
+    if plan.config.weights_stay:  # noqa: SIM102
+        if (thread.warp == 2) & (T.cuda.elect_sync() != 0):
+            load_first_weights(plan, smem, ring, sources.weight, thread.block % plan.n_tiles)
 
 
 @T.inline

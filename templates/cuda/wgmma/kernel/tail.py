@@ -21,13 +21,17 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import ThreadShare, stor
 
 @T.meta_class
 class Finish:
-    """What a consumer stores a tile with: arrays, shared memory, the tile's slot, limits."""
+    """What a consumer stores tiles with: arrays, shared memory, a tile's slot, limits.
 
-    def __init__(self, arrays, smem, slot, limits):
+    parts: the sums of tiles that several blocks share, where they do.
+    """
+
+    def __init__(self, arrays, smem, slot, limits, parts):
         self.arrays = arrays
         self.smem = smem
         self.slot = slot
         self.limits = limits
+        self.parts = parts
 
 
 def stage_of_tail(plan, begin, step):
