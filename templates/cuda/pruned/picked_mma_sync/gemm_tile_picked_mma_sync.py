@@ -33,6 +33,8 @@ _STAGES = (3, 4, 6)
 _JOINED = (1, 2)
 _WIDEST = 256
 _REGISTERS = 250
+_LEAST = PickedMmaConfig(rows=_ROWS[0], warps=_WARPS[0], x_stages=_X_STAGES[0], stages=_STAGES[0])
+"""What takes the least of a multiprocessor."""
 
 
 def _tiling(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> PickedMmaTiling:
@@ -44,7 +46,7 @@ def _tiling(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> PickedMmaTil
 def matches(workload: object, target: Target) -> bool:
     """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, without wgmma.
 
-    Rows of x are whole units of 16 bytes.
+    Rows of x are whole units of 16 bytes, and a block fits a multiprocessor.
     """
     capable = target.compute_capability >= _LEAST_COMPUTE_CAPABILITY and not target.has_wgmma
     if not capable or not isinstance(workload, Gemm | FloatGemm):
@@ -52,14 +54,15 @@ def matches(workload: object, target: Target) -> bool:
     operand = operand_of(workload)
     if operand is None or operand.view.sparsity.granularity > _WIDEST:
         return False
-    view, cut = operand.view, _tiling(workload, PickedMmaConfig(64, 4, 2, 3)).cut
+    view, tiling = operand.view, _tiling(workload, _LEAST)
+    cut = tiling.cut
     arrays = ((view.m, view.k), (view.m, view.n), packed_all(cut)[0].shape)
-    return cut.epilogue.supported and indexable(*arrays)
+    return cut.epilogue.supported and indexable(*arrays) and tiling.resident(target) > 0
 
 
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedMmaConfig]:
     """Rings and sums that fit a multiprocessor."""
-    view = _tiling(workload, PickedMmaConfig(64, 4, 2, 3)).operand.view
+    view = _tiling(workload, _LEAST).operand.view
     knobs = {
         "rows": _ROWS, "warps": _WARPS, "x_stages": _X_STAGES, "stages": _STAGES,
         "joined": _JOINED,

@@ -61,3 +61,9 @@ def test_what_it_declines() -> None:
         Conv2d(2, 7, 9, 64, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=CLASS),
     )  # fmt: skip
     assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
+    wide = replace(
+        BYTES, m=3072, n=768, k=2176, in_dtype="uint8", epilogue=Epilogue("uint8", "uint8", True),
+        sparsity=Sparsity("tw", 256, 640, Structure(7168, 2560, 2560)),
+    )  # fmt: skip
+    assert TEMPLATE.matches(wide, TARGET)
+    assert not TEMPLATE.matches(wide, parse_target("cuda:sm_86"))  # whose blocks have 99 KiB
