@@ -75,7 +75,7 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help text
             typer.echo(error.format_message())
             sys.exit(2)
-        _fail(f"{error.format_message()} (see autoq --help)")
+        _fail(f"{error.format_message()} (see {_command(error)} --help)")
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("autoq: interrupted", err=True)
         sys.exit(130)
@@ -87,6 +87,16 @@ def main() -> None:
             raise
         _fail(text)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _command(error: TyperException) -> str:
+    """The command whose words were wrong, as a user types it."""
+    context = getattr(error, "ctx", None)
+    names: list[str] = []
+    while context is not None and context.parent is not None:
+        names.insert(0, str(context.info_name))
+        context = context.parent
+    return " ".join(("autoq", *names))
 
 
 def _fail(message: str) -> None:

@@ -40,10 +40,11 @@ def compare_search(
     output: Folder = None,
     registry: Registry = None,
 ) -> None:
-    """Replay search strategies over recorded spaces, without a device.
+    """Compare search strategies on recorded spaces.
 
-    Prints the trials that each needs to 90, 95 and 99% of the best recorded speed: median and 90th
-    percentile over the seeds. "ablation" is the default strategy and itself without one idea each.
+    Replaying needs no device. Prints the trials that each needs to 90, 95 and 99% of the best
+    recorded speed: median and 90th percentile over the seeds. "ablation" is the default strategy
+    and itself without one idea each.
     """
     from autoq.replaying.available import available
     from autoq.replaying.comparison import compare_search as compare

@@ -24,7 +24,7 @@ PACKAGES = (
 
 
 def env(hardware: Hardware = None) -> None:
-    """Print versions, devices, the hardware figures in use, and paths."""
+    """Print versions, devices, hardware figures and paths."""
     for name, value in facts(hardware):
         typer.echo(f"{name + ':':24}{value}")
 

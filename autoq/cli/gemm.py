@@ -87,7 +87,7 @@ def gemm(
     jobs: Jobs = 0,
     device: Device = 0,
 ) -> None:
-    """Tune one product of matrices and report its time, on a GPU beside cuBLASLt's.
+    """Tune one product of matrices, on a GPU beside cuBLASLt.
 
     A [M, K] times B [K, N]. Where one is of floats, the other may be of narrow integers: that is
     the weight, whose values are scaled, in groups of K if wanted. Of two matrices of integers, B is

@@ -153,9 +153,10 @@ def train(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the trees.")] = 0,
     registry: Registry = None,
 ) -> None:
-    """Learn from records which configurations are fast, for workloads without any.
+    """Learn from records which configurations are fast.
 
-    Give the model to `autoq compile` and `autoq tune` with --knowledge.
+    The model of them serves workloads without records: give it to `autoq compile` and `autoq tune`
+    with --knowledge.
     """
     from autoq.knowledge.training import model_of
     from autoq.measure.job import REGISTRY, load_registry

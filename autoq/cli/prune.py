@@ -87,9 +87,10 @@ def prune(
     target: Target = "cuda",
     hardware: Hardware = None,
 ) -> None:
-    """Prune the weights of MatMul, Gemm and Conv of an ONNX model, of floats or quantised.
+    """Prune the weights of an ONNX model.
 
-    All layers are ranked together, and what is pruned becomes zero: any runtime takes the output.
+    Those of MatMul, Gemm and Conv, of floats or quantised. All layers are ranked together, and what
+    is pruned becomes zero: any runtime takes the output.
 
     The times of layers that it prints are estimates for --target.
     """

@@ -33,7 +33,7 @@ def quantize(
         bool, typer.Option("--per-tensor", help="One weight scale a tensor, not a channel.")
     ] = False,
 ) -> None:
-    """Quantise a float32 ONNX model to int8, or to 4 bits on request.
+    """Quantise a float32 ONNX model to int8, or to 4 bits.
 
     Weights and activations become integers, by onnxruntime's quantize_static.
     Without --calibration the ranges come from random numbers: good for timing, not for accuracy.

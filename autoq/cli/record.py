@@ -82,10 +82,12 @@ def record(
     jobs: Jobs = 0,
     registry: Registry = None,
 ) -> None:
-    """Measure many configurations of each workload once, and write them as recorded spaces.
+    """Measure many configurations of workloads, once each.
 
-    Half of them are uniform draws, the others the best by the templates' estimates and what lies
-    beside those. Ctrl-C stops with everything measured on disk; the same command goes on.
+    Writes recorded spaces, which compare-search replays. Half of the configurations are uniform
+    draws, the others the best by the templates' estimates and what lies beside those.
+
+    Ctrl-C stops with everything measured on disk; the same command goes on.
     """
     from autoq.measure.job import REGISTRY, load_registry
     from autoq.recorder import compile_spaces, measure_spaces, record_spaces

@@ -29,7 +29,7 @@ BAD_TUNE = {
     "empty range": ((*TUNE, "--tasks", "1-0"), ("'1-0'",)),
     "no tasks": ((*TUNE, "--tasks", ""), ("--tasks",)),
     "cold CPU": ((*TUNE, "--cold"), ("--cold", "CUDA")),
-    "unknown option": ((*TUNE, "--frobnicate"), ("--frobnicate",)),
+    "unknown option": ((*TUNE, "--frobnicate"), ("--frobnicate", "see autoq tune --help")),
     "unknown layout": ((*TUNE, "--layouts", "nhwc,nchw"), ("--layouts 'nchw'", "nhwcnc")),
     "no layout": ((*TUNE, "--layouts", ""), ("--layouts ''", "nhwcnc")),
     "layout of no template": ((*TUNE, "--layouts", "nhwc,nhwcnc"), ("nhwcnc", "leave it out")),
@@ -177,3 +177,10 @@ def test_no_command_and_wrong_commands(autoq):
     assert autoq("compile", "m.onnx").is_one_line("--output")
     screen = autoq()
     assert screen.code == 2 and "quantize" in screen.out
+
+
+@pytest.mark.parametrize("command", [(), ("logs",)])
+def test_overviews_say_what_commands_do_in_whole_sentences(autoq, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = autoq(*command, "--help").out.partition("Commands:\n")[2].splitlines()
+    assert listed and [line for line in listed if not line.endswith(".") or "..." in line] == []
