@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "bench"))
 from convolutions import section as conv_section
 from markdown_tables import us
+from pruned_products import section as pruned_section
 from residual import section as residual_section
 from sparse_attention import section as sparse_attention_section
 from sparse_products import section as sparse_section
@@ -38,6 +39,7 @@ SECTIONS = {
     **transformer_section.SECTIONS,
     **sparse_section.SECTIONS,
     **sparse_attention_section.SECTIONS,
+    **pruned_section.SECTIONS,
     **residual_section.SECTIONS,
 }
 """Tables of docs/performance.md that are made from one result each: the function and its stem."""

@@ -115,7 +115,9 @@ class ProductRequest:
     def _scales(self, default: str) -> list[str]:
         scales = (default if self.scale is None else self.scale).split(",")
         if not set(scales) <= set(SCALES):
-            raise InputError(f"--scale {self.scale!r}: {', '.join(SCALES)} or row,column")
+            raise InputError(
+                f"--scale {self.scale!r}: {', '.join(SCALES)} or row,column; of bytes, one"
+            )
         return scales
 
     def _check_extents(self) -> None:

@@ -1,4 +1,4 @@
-"""Tables of the documents on sparse operands: bench_sparse, bench_attention, bench_tilewise."""
+"""Tables of the documents on sparse operands: bench_sparse, bench_attention."""
 
 from __future__ import annotations
 
@@ -150,27 +150,6 @@ def attention(result: Mapping[str, Any]) -> str:
     return table(f"One {result['device']}.", titles, cells)
 
 
-def pruned(result: Mapping[str, Any]) -> str:
-    """Products with pruned weights, the fastest kernel of each, and the libraries' rows."""
-    cells, turning = [], [row["turning_us"] for row in result["rows"] if row.get("turning_us")]
-    for case, rows in _grouped(result["rows"], "case").items():
-        row = _fastest([row for row in rows if "peer" not in row])
-        libraries = {row["peer"]: row["us"] for row in rows if "peer" in row}
-        if row is not None:
-            dense = libraries.get("cublaslt", libraries.get("cublas", row.get("cublaslt_us")))
-            sparse = [libraries.get(name) for name in ("cusparselt", "cusparse_csr", "blocked_ell")]
-            other = next((time for time in sparse if time), row.get("cusparselt_us"))
-            cells.append([case, us(row["us"]), us(dense), us(other), row["date"]])
-    text = (
-        f"One {result['device']}. Times of tiles include the transposition of the activations "
-        f"({min(turning):.1f} to {max(turning):.1f} us)."
-    )
-    titles = ["case", "autoq", "cuBLASLt, dense", "cuSPARSELt 2:4", "date"]
-    if any("peer" in row for row in result["rows"]):
-        titles = ["case", "autoq", "cuBLAS, dense", "cuSPARSE, of the pattern", "date"]
-    return table(text, titles, cells)
-
-
 def _grouped(rows: Rows, key: str) -> dict[Any, list[Mapping[str, Any]]]:
     found: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -188,6 +167,5 @@ SECTIONS = {
     "SPARSE_COLLECTION": (collection, "sparse_collection_h200"),
     "SAMPLED": (sampled, "sparse_attention_h200"),
     "SPARSE_ATTENTION": (attention, "sparse_attention_h200"),
-    "PRUNED": (pruned, "tilewise_h200"),
 }
 """The text between the marks of each name, and the result that it is made from."""
