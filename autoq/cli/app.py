@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from autoq import __version__
@@ -15,8 +17,20 @@ from autoq.errors import AutoqError
 from autoq.process.blame import machines_fault
 from autoq.runtime.cpu.threads import use_every_core
 
+
+class _Commands(TyperGroup):
+    """The commands; Ctrl-C aborts one, where Typer would make it an exit without a word."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort from error
+
+
 app = typer.Typer(
     name="autoq",
+    cls=_Commands,
     help="Find and compile low-precision tensor-core kernels for quantised ONNX models.",
     no_args_is_help=True,
     add_completion=False,

@@ -184,3 +184,12 @@ def test_overviews_say_what_commands_do_in_whole_sentences(autoq, monkeypatch, c
     monkeypatch.setenv("COLUMNS", "80")
     listed = autoq(*command, "--help").out.partition("Commands:\n")[2].splitlines()
     assert listed and [line for line in listed if not line.endswith(".") or "..." in line] == []
+
+
+def test_an_interrupted_command_says_so(autoq, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autoq.cli.env.facts", interrupted)
+    screen = autoq("env")
+    assert (screen.code, screen.out, screen.err) == (130, "", "autoq: interrupted\n")
