@@ -42,8 +42,8 @@ def make(case):
 
 @pytest.fixture(scope="module")
 def asked(make, any_space):
-    """What seed 0 asks for in five batches of 20."""
-    return search(make(any_space, 0), batches=5, n=20)
+    """What seed 0 asks for in three batches of 20."""
+    return search(make(any_space, 0), batches=3, n=20)
 
 
 def measure(config) -> Trial:
@@ -63,8 +63,8 @@ def search(strategy, batches: int, n: int, measured=measure) -> list:
 
 
 def test_asks_for_legal_distinct_configurations(asked, any_space):
-    assert len(asked) == 100
-    assert len(set(asked)) == 100
+    assert len(asked) == 60
+    assert len(set(asked)) == 60
     assert all(config in any_space for config in asked)
 
 
@@ -75,7 +75,7 @@ def test_ask_without_tell_does_not_repeat(make, any_space):
 
 
 def test_same_seed_gives_same_sequence(make, any_space, asked):
-    assert search(make(any_space, 0), 3, 20) == asked[:60]
+    assert search(make(any_space, 0), 3, 20) == asked
 
 
 def test_other_seed_gives_other_sequence(make, any_space, asked):
@@ -100,7 +100,7 @@ def test_ends_when_every_configuration_was_seen(make, any_space):
     everything = set(any_space.enumerate())
     strategy = make(any_space, 0)
     asked: list = []
-    while configs := strategy.ask(64):
+    while configs := strategy.ask(128):
         asked += configs
         strategy.tell([measure(config) for config in configs])
     assert len(asked) == len(everything)

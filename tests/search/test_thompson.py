@@ -14,8 +14,8 @@ def measured():
 
 
 def shares(measured, **settings) -> np.ndarray:
-    """Final speeds of 5 seeds as shares of the optimum's."""
-    runs = [replay(Thompson(tile_space(), seed, **settings), measured, 128) for seed in range(5)]
+    """Final speeds of 3 seeds as shares of the optimum's."""
+    runs = [replay(Thompson(tile_space(), seed, **settings), measured, 128) for seed in range(3)]
     return np.array([optimum(measured) / run[-1] for run in runs])
 
 
