@@ -6,6 +6,9 @@ factor of the second product, whose left one is the values. ldmatrix transposes 
 columns, and a word has such pairs of two keys: with zeros between shares, a product takes the even
 columns or the odd ones of 16 keys, and no byte of a value has to move. Sums stay integers; they are
 shifted where a score is larger than what shares have been relative to.
+
+`load_matrices` clobbers no memory. Queries are written once, in front of a barrier, and the ring by
+asynchronous copies alone: waits, copies and loads are volatile statements, which keep their order.
 """
 
 from __future__ import annotations
