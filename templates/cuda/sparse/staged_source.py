@@ -7,9 +7,9 @@ of integers of 16 bits. Floats need no permutes: two rows of a column are what a
 Units are dealt to chunks in turn, so that a lane's columns are neighbours in b. Chunks change
 places by the row's number modulo 8: eight rows that differ so have no conflict.
 
-Gathers, those of `nibble_source.py` too, clobber no memory: what they read is written once, in front
-of the block's barrier, which volatile statements do not pass. Between them loads of values and
-places of later steps may move freely, which a clobber would forbid.
+Gathers, those of `nibble_source.py` too, clobber no memory: what they read is written once, in
+front of the block's barrier, which volatile statements do not pass. Between them loads of values
+and places of later steps may move freely, which a clobber would forbid.
 """
 
 from __future__ import annotations
