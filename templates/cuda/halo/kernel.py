@@ -8,19 +8,14 @@ and store what they have multiplied in the way of the plan's `store`.
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
-from autoq.templates.cuda.device.launch.dependent_launch import (
-    overlapping,
-    start_successor,
-    wait_for_predecessors,
-)
-from autoq.templates.cuda.device.launch.place import ConsumerThread, TilePlace
-from autoq.templates.cuda.device.memory.ring import Ring, RingCursor, RingPosition
+from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.launch.place import GridThread
+from autoq.templates.cuda.device.memory.ring import Ring
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, prefetch_map
-from autoq.templates.cuda.halo.operands import Operands
-from autoq.templates.cuda.halo.pipeline import multiply, release_last, start_block
+from autoq.templates.cuda.halo.consumer import HaloArrays, consume
+from autoq.templates.cuda.halo.pipeline import Shared, start_block
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
-from autoq.templates.cuda.halo.producer import load_resident_weights, produce
-from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.cuda.halo.producer import feed
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words
 from autoq.templates.storage import moved_as
 
@@ -33,10 +28,8 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
     (`packed_scales`) and scalars float32 (`packed_scalars`), and y.
     """
     tiling = plan.tiling
-    workload, config, tile = tiling.workload, tiling.config, tiling.tile
-    epilogue, registers = workload.epilogue, config.registers
+    workload, config, epilogue = tiling.workload, tiling.config, tiling.workload.epilogue
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
-    ring_stages = max(config.ring_stages, 1)
 
     @T.jit
     def main(
@@ -96,82 +89,18 @@ def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:
             scope="shared.dyn",
         )  # fmt: skip
         halo = T.meta_var(Ring(barriers, 0, config.halo_stages))
-        weights = T.meta_var(Ring(barriers, plan.weight_barriers, ring_stages))
+        weights = T.meta_var(Ring(barriers, plan.weight_barriers, plan.ring_stages))
         if (warpgroup == 0) & (warp == 0) & (lane == 0):
             T.evaluate(prefetch_map(x_map))
         start_block(plan, barriers, halo, weights, warpgroup, warp, lane)
 
+        at = T.meta_var(GridThread(cta, tiling.grid, rank, warpgroup, warp, lane))
+        shared = T.meta_var(Shared(smem, barriers, halo, weights))
         if warpgroup == 0:
-            T.ptx.setmaxnreg.dec.sync.aligned.u32(registers.producer)
-            if plan.resident:  # noqa: SIM102
-                if (warp == 1) & (T.cuda.elect_sync() != 0):
-                    place = T.meta_var(TilePlace(*tiling.tile_of(cta), rank))
-                    load_resident_weights(plan, smem, barriers, weight, place)
-            if (warp == 0) & (T.cuda.elect_sync() != 0):
-                slot = T.meta_var(RingPosition(config.halo_stages))
-                slot.start(0)
-                stage = T.meta_var(RingPosition(ring_stages))
-                stage.start(0)
-                slots = T.meta_var(RingCursor(halo, slot))
-                stages = T.meta_var(RingCursor(weights, stage))
-                work: T.int32 = cta
-                wait_for_predecessors()
-                start_successor()
-                while work < tiling.work:
-                    m, n = tiling.tile_of(work)
-                    place = T.meta_var(TilePlace(m, n, rank))
-                    produce(plan, smem, slots, stages, x_map, weight, place)
-                    work = work + tiling.grid
-                if plan.cluster > 1 and not plan.resident:
-                    weights.wait_until_left(stage)
+            feed(plan, shared, x_map, weight, at)
         else:
-            T.ptx.setmaxnreg.inc.sync.aligned.u32(registers.consumer)
-            accumulator = T.alloc_local((tiling.accumulators,), "uint32")
-            store = T.meta_var(
-                plan.store(plan, bias, scale, scalars, residual, y, y_map, row_scale)
-            )
-            consumer = T.meta_var(warpgroup - 1)
-            first_block: T.int32 = consumer * plan.blocks if config.cooperative else 0
-            operands = T.meta_var(Operands(plan))
-            operands.start(plan, smem, first_block)
-            first_tile = T.meta_var(0 if config.cooperative else consumer)
-            slot = T.meta_var(RingPosition(config.halo_stages))
-            stage = T.meta_var(RingPosition(ring_stages))
-            held_slot = T.meta_var(RingPosition(config.halo_stages))
-            held_stage = T.meta_var(RingPosition(ring_stages))
-            slot.start(first_tile * tile.chunks)
-            stage.start(first_tile * tiling.stages_per_tile)
-            held_slot.start(0)
-            held_stage.start(0)
-            slots = T.meta_var(RingCursor(halo, slot, held_slot))
-            stages = T.meta_var(RingCursor(weights, stage, held_stage))
-            thread = T.meta_var(ConsumerThread(consumer, warp, lane))
-            turn: T.int32 = 0
-            work: T.int32 = cta + first_tile * tiling.grid
-            if epilogue.table:
-                fill_table(plan, smem, scalars, lane)
-            store.start(plan, tiling.tile_of(cta)[1], first_block, thread)
-            if plan.resident and not config.in_parts:
-                T.cuda.mbarrier_wait(barriers.ptr_to([plan.weight_barriers]), 0)
-            if plan.store.waits:
-                wait_for_predecessors()
-            while work < tiling.work:
-                m, n = tiling.tile_of(work)
-                store.start_tile(plan, n, first_block, thread)
-                if config.turns:
-                    T.cuda.mbarrier_wait(
-                        barriers.ptr_to([plan.turn_barriers + consumer]),
-                        turn ^ T.cast(consumer == 0, "int32"),
-                    )
-                    turn = turn ^ 1
-                multiply(plan, accumulator, operands, slots, stages, work, thread)
-                release_last(plan, slots, stages, lane)
-                store.store(plan, accumulator, smem, TilePlace(m, n, rank), first_block, thread)
-                if plan.teams > 1:
-                    slot.skip((plan.teams - 1) * tile.chunks)
-                    stage.skip((plan.teams - 1) * tiling.stages_per_tile)
-                work = work + plan.teams * tiling.grid
-            store.finish(thread)
+            arrays = T.meta_var(HaloArrays(bias, scale, scalars, residual, y, y_map, row_scale))
+            consume(plan, shared, arrays, at)
 
     absent = {} if epilogue.residual_dtype else {"residual_ptr": None}
     if epilogue.out_dtype == "int32":

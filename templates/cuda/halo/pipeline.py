@@ -14,6 +14,15 @@ START_BARRIER = 4
 """Named barrier behind the initialisation of the mbarriers; epilogues use 1 to 3."""
 
 
+@T.meta_class
+class Shared:
+    """A block's shared memory: all of it, its barriers, the rings of halos and of weights."""
+
+    def __init__(self, smem, barriers, halo, weights):
+        self.smem, self.barriers = smem, barriers
+        self.halo, self.weights = halo, weights
+
+
 @T.inline
 def arrive(pointer, lane):
     """One arrival of a warp on a barrier."""

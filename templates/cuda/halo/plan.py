@@ -59,6 +59,8 @@ class HaloPipelinePlan:
         self.rows, self.columns = border_classes(workload)
         self.classes = self.rows.count * self.columns.count
 
+        self.ring_stages = max(config.ring_stages, 1)
+
         # Barriers: the halo ring, the weight ring or the resident weights, turns.
         self.weight_barriers = 2 * config.halo_stages
         self.turn_barriers = self.weight_barriers + tiling.weight_barriers

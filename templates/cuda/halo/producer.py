@@ -5,6 +5,13 @@ Weights are packed as they lie in shared memory, so that consecutive steps are o
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.launch.dependent_launch import (
+    start_successor,
+    wait_for_predecessors,
+)
+from autoq.templates.cuda.device.launch.place import TilePlace
+from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
+
 
 @T.inline
 def load_steps(plan, smem, offset, weight, step, steps, place, full):
@@ -69,3 +76,36 @@ def produce(plan, smem, slots, stages, x_map, weight, place):
         slots.advance()
         if not plan.resident:
             stream_weights(plan, smem, stages, weight, chunk, place)
+
+
+@T.inline
+def produce_all(plan, shared, x_map, weight, cta, rank):
+    """Producer thread: the halos of all tiles of its block, and weights that do not stay."""
+    slot = T.meta_var(RingPosition(plan.config.halo_stages))
+    slot.start(0)
+    stage = T.meta_var(RingPosition(plan.ring_stages))
+    stage.start(0)
+    slots = T.meta_var(RingCursor(shared.halo, slot))
+    stages = T.meta_var(RingCursor(shared.weights, stage))
+    work: T.int32 = cta
+    wait_for_predecessors()
+    start_successor()
+    while work < plan.tiling.work:
+        m, n = plan.tiling.tile_of(work)
+        place = T.meta_var(TilePlace(m, n, rank))
+        produce(plan, shared.smem, slots, stages, x_map, weight, place)
+        work = work + plan.tiling.grid
+    if plan.cluster > 1 and not plan.resident:
+        shared.weights.wait_until_left(stage)
+
+
+@T.inline
+def feed(plan, shared, x_map, weight, at):
+    """Producer warpgroup: a thread for what comes through rings, one for weights that stay."""
+    T.ptx.setmaxnreg.dec.sync.aligned.u32(plan.config.registers.producer)
+    if plan.resident:  # noqa: SIM102
+        if (at.warp == 1) & (T.cuda.elect_sync() != 0):
+            place = T.meta_var(TilePlace(*plan.tiling.tile_of(at.block), at.rank))
+            load_resident_weights(plan, shared.smem, shared.barriers, weight, place)
+    if (at.warp == 0) & (T.cuda.elect_sync() != 0):
+        produce_all(plan, shared, x_map, weight, at.block, at.rank)
