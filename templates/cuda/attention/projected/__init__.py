@@ -1,0 +1,1 @@
+"""Attention that computes its queries, keys and values itself."""
