@@ -15,7 +15,6 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
-from autoq.templates.operators.projected_attention import ProjectedAttention
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.residual_gemm import ResidualGemm
@@ -107,6 +106,5 @@ SPARSE = [
 NIBBLES = Gemm(7, 33, 66, "uint4", "int4")
 RELAYOUT = Relayout(8, 5, 6, 48, "NHWCnc", "NHWC", "uint8")
 OF_ALL: list[Workload] = [*WORKLOADS, *BLOCKED, *FOUR_BIT, *WITH_TABLE, *DYNAMIC, *FLOAT_PRODUCTS,
-          *SPARSE, SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES,
-          ProjectedAttention(1, 2, 40, 32, 48, quantised_scores=True), RELAYOUT,
+          *SPARSE, SharedGemm(2, 20, 40, 64, epilogue=TABLE), NIBBLES, RELAYOUT,
           SharedFloatGemm(3, 20, 40, 64, weight_dtype="int4", group=32)]  # fmt: skip

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _DEPTHS = (32, 64)
 _MOST_ROWS = 128
 _PITCH_BYTES = 16
-_STAGES = (1, 2, 3, 4, 5, 6)
+_STAGES = (2, 3, 4, 5, 6)
 
 
 def matches(workload: Workload, target: Target) -> bool:
@@ -53,11 +53,7 @@ def space(
     def all_stages_are_used(config: ProjectedAttentionConfig) -> bool:
         return ProjectedPlan(workload, config, target).stages == config.stages
 
-    def a_stage_is_left_behind_the_next(config: ProjectedAttentionConfig) -> bool:
-        plan = ProjectedPlan(workload, config, target)
-        return plan.stages > 1 or plan.steps == 1
-
-    rules = [fits_shared_memory, all_stages_are_used, a_stage_is_left_behind_the_next]
+    rules = [fits_shared_memory, all_stages_are_used]
     return Space(ProjectedAttentionConfig, {"stages": _STAGES}, rules)
 
 
