@@ -15,7 +15,6 @@ from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.graph.lowering.merging.gathers import merge_gathers
 from autoq.graph.lowering.merging.products import merge_products
-from autoq.graph.lowering.merging.projections import merge_projections
 from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
 from autoq.graph.lowering.merging.siblings import merge_siblings
@@ -145,7 +144,6 @@ def _optimised(
     know_zeros(lowered, target, templates)
     merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)
-    merge_projections(lowered, target, templates)
     merge_concat(lowered, target, templates)
     merge_quantised(lowered, target, templates)
     merge_siblings(lowered, target)

@@ -80,14 +80,13 @@ struct Block {
   __device__ __forceinline__ unsigned value_phase(int tile) const {
     return (tile / STAGES + (PERSISTENT ? nth * (TILES / STAGES) : 0)) % 2;
   }
-  // brought: arrivals that bring queries, keys or values.
-  __device__ __forceinline__ void start_barriers(int brought = 1) const {
+  __device__ __forceinline__ void start_barriers() const {
     const int consumers = PERSISTENT ? CONSUMERS : this->consumers;
-    start_barrier(of_queries(), brought);
+    start_barrier(of_queries(), 1);
     start_barrier(queries_left(), 4 * consumers);
     for (int stage = 0; stage < STAGES; ++stage) {
-      start_barrier(barrier(KEYS_THERE, stage), brought);
-      start_barrier(barrier(VALUES_THERE, stage), brought);
+      start_barrier(barrier(KEYS_THERE, stage), 1);
+      start_barrier(barrier(VALUES_THERE, stage), 1);
       start_barrier(barrier(KEYS_LEFT, stage), 4 * consumers + (SIZE == 1 ? HELPERS : 0));
       start_barrier(barrier(VALUES_LEFT, stage), SIZE == 1 ? HELPERS : 4 * consumers);
       if constexpr (SIZE == 1) {

@@ -34,8 +34,7 @@ from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.tensor_spec import TensorSpec
 
 _STATE = "template <bool PLAIN> struct State"
-BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, READ_MATRICES + TURN + _STATE, 1) + BYTE_LOOP
-"""What follows `SOFTMAX` of bytes."""
+_BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, READ_MATRICES + TURN + _STATE, 1) + BYTE_LOOP
 
 
 def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:
@@ -123,55 +122,48 @@ def build_kernel(plan: WgmmaAttentionPlan, packed: Sequence[TensorSpec]) -> Prim
 
 
 def _functions(plan: WgmmaAttentionPlan, names: Sequence[str]) -> DeviceNamespace:
-    work = plan.workload
+    work, config = plan.workload, plan.config
+    pitches = {"bhld": work.depth, "blhd": work.depth * work.heads}
     types = {"mask": "float", "scalars": "float", "zero_points": "int"}
     entry = ENTRY.replace("PARAMETERS", "".join(f"const {types[n]}* {n}, " for n in names))
     entry = entry.replace("MASK +", "mask +" if work.mask_axes else "(const float*)nullptr +")
     entry = entry.replace("ROWS_OF_STATE", FLOAT_ROWS if work.floating else BYTE_ROWS)
     entry = entry.replace("HELP", "" if work.floating else "zero_points,")
-    scores, values = atoms(plan)
+    scores, values = _atoms(plan)
     source = PIPELINE + scores.assembly("multiply_keys") + values.assembly("multiply_values")
     source += BLOCK + SOFTMAX
-    source += ROUNDED + FLOATS + FLOAT_LOOP if work.floating else BYTE_PARTS
+    source += ROUNDED + FLOATS + FLOAT_LOOP if work.floating else _BYTE_PARTS
     source += entry
-    return NumberNamespace("attention", source, types_of(plan), constants_of(plan))
-
-
-def types_of(plan: WgmmaAttentionPlan) -> dict[str, str]:
-    """Names of types in the source."""
-    work = plan.workload
-    return {"IN": work.q_dtype, "Q": work.q_dtype, "K": work.k_dtype, "OUT": work.out_dtype}
-
-
-def constants_of(plan: WgmmaAttentionPlan) -> dict[str, int]:
-    """Names of numbers in the source."""
-    work, config = plan.workload, plan.config
-    pitches = {"bhld": work.depth, "blhd": work.depth * work.heads}
     batch, head, row = mask_pitches(work)
-    return {
-        "HEADS": work.heads, "PAIRS": work.pairs, "QUERIES": work.queries, "KEYS": work.keys,
-        "DEPTH": work.depth, "SIZE": plan.size, "LINE": plan.line,
-        "OUT_FLOATS": not plan.stores_boxes, "Y_PITCH": pitches[work.y_order] * plan.size_of_y,
-        "MASKED": bool(work.mask_axes), "MASK_BATCH": batch, "MASK_HEAD": head, "MASK_ROW": row,
-        "CAUSAL": work.causal, "QUANTISED_SCORES": work.quantised_scores,
-        "RESCALED_SCORES": work.rescaled_scores, "QUANTISED_MASKED": work.quantised_masked,
-        "TWICE": plan.twice, "KEEPS_POWERS": config.keeps_powers,
-        "SUMS_OF_PRODUCTS": False, "CUBICS": config.cubics,
-        "CONSUMERS": config.consumers, "SMALL": config.small,
-        "FULL_PAIRS": plan.full_pairs, "SMALL_BLOCKS": max(1, plan.small_blocks),
-        "TILE_KEYS": config.tile_keys, "STAGES": config.stages,
-        "GIVES_REGISTERS": config.gives_registers,
-        "PRODUCER_REGISTERS": plan.registers.producer,
-        "CONSUMER_REGISTERS": plan.registers.consumer,
-        "PERSISTENT": config.persistent, "SHARES_ROWS": plan.shares_rows,
-        "SHARED_AT": plan.shared_at, "BLOCKS": plan.blocks, "GRID": plan.grid,
-        "UNITS": not work.floating, "OFFSETS": True, "LEAST_PAIRS": True,
-        "AHEAD": config.ahead, "TURNS": config.turns,
-        "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
-    }  # fmt: skip
+    return NumberNamespace(
+        "attention",
+        source,
+        {"IN": work.q_dtype, "Q": work.q_dtype, "K": work.k_dtype, "OUT": work.out_dtype},
+        {
+            "HEADS": work.heads, "PAIRS": work.pairs, "QUERIES": work.queries, "KEYS": work.keys,
+            "DEPTH": work.depth, "SIZE": plan.size, "LINE": plan.line,
+            "OUT_FLOATS": not plan.stores_boxes, "Y_PITCH": pitches[work.y_order] * plan.size_of_y,
+            "MASKED": bool(work.mask_axes), "MASK_BATCH": batch, "MASK_HEAD": head, "MASK_ROW": row,
+            "CAUSAL": work.causal, "QUANTISED_SCORES": work.quantised_scores,
+            "RESCALED_SCORES": work.rescaled_scores, "QUANTISED_MASKED": work.quantised_masked,
+            "TWICE": plan.twice, "KEEPS_POWERS": config.keeps_powers,
+            "SUMS_OF_PRODUCTS": False, "CUBICS": config.cubics,
+            "CONSUMERS": config.consumers, "SMALL": config.small,
+            "FULL_PAIRS": plan.full_pairs, "SMALL_BLOCKS": max(1, plan.small_blocks),
+            "TILE_KEYS": config.tile_keys, "STAGES": config.stages,
+            "GIVES_REGISTERS": config.gives_registers,
+            "PRODUCER_REGISTERS": plan.registers.producer,
+            "CONSUMER_REGISTERS": plan.registers.consumer,
+            "PERSISTENT": config.persistent, "SHARES_ROWS": plan.shares_rows,
+            "SHARED_AT": plan.shared_at, "BLOCKS": plan.blocks, "GRID": plan.grid,
+            "UNITS": not work.floating, "OFFSETS": True, "LEAST_PAIRS": True,
+            "AHEAD": config.ahead, "TURNS": config.turns,
+            "BARRIERS_AT": plan.barriers_at, "ROW_BLOCKS": plan.row_blocks,
+        },
+    )  # fmt: skip
 
 
-def atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
+def _atoms(plan: WgmmaAttentionPlan) -> tuple[Wgmma, Wgmma]:
     """The instructions of scores, and of shares with values."""
     work, tile_keys = plan.workload, plan.config.tile_keys
     k = STEP_BYTES // plan.size

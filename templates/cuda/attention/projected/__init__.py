@@ -1,1 +1,0 @@
-"""Attention that computes its queries, keys and values itself."""
