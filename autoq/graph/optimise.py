@@ -40,6 +40,7 @@ from autoq.graph.passes.preparation.functions_first import functions_first
 from autoq.graph.passes.preparation.join_turns import join_turns
 from autoq.graph.passes.preparation.move_late import move_late
 from autoq.graph.passes.preparation.nan_guards import drop_nan_guards
+from autoq.graph.passes.preparation.pick_early import pick_early
 from autoq.graph.passes.preparation.reshape_late import reshape_late
 from autoq.graph.passes.preparation.split_products import split_products
 from autoq.graph.passes.preparation.turn_late import turn_first, turn_late
@@ -103,6 +104,7 @@ def _optimised(
         settings = chosen_settings(floats, precision, target)
     graph = _copied(graph)
     prune(graph)
+    pick_early(graph)
     turn_late(graph)
     reshape_late(graph)
     move_late(graph)

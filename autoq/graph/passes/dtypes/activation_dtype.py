@@ -2,7 +2,9 @@
 
 A zero point of 0 makes padding exact without a bias for every kind of border: int8 with -128 is
 uint8 with 0, int4 with -8 is uint4 with 0. CPUs multiply unsigned activations with signed weights
-(VNNI), so they get unsigned ones.
+(VNNI), so they get unsigned ones. What only products of two activations read, as the queries, keys
+and values of attention, is not padded and stays of its siblings' type, with which it shares a
+launch.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from autoq.graph.ir import Graph, Operation
+from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.passes.preparation.dequantise_late import MOVES
 from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.target import Target
@@ -29,12 +31,20 @@ def choose_activation_dtypes(graph: Graph, target: Target) -> None:
         for root in names:
             touching.setdefault(root, []).append(node)
     ends = {*graph.inputs, *graph.outputs}
+    consumers = graph.consumers()
     for root, names in groups.items():
         if names.isdisjoint(ends):
             nodes = touching.get(root, [])
             change = _change(graph, names, nodes, target)
-            if change is not None:
+            if change is not None and (change[1] > 0 or not _are_multiplied(nodes, consumers)):
                 _apply(graph, names, nodes, *change)
+
+
+def _are_multiplied(nodes: list[Operation], consumers: dict[str, list[Node]]) -> bool:
+    """Whether products of two activations alone read what some operations dequantise."""
+    read = [node.output for node in nodes if node.op == "DequantizeLinear"]
+    readers = [reader for name in read for reader in consumers.get(name, [])]
+    return all(isinstance(reader, Operation) and reader.op == "MatMul" for reader in readers)
 
 
 def _groups(graph: Graph) -> dict[str, str]:
