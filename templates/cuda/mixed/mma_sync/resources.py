@@ -9,6 +9,10 @@ from autoq.templates.target import Target
 
 # Addresses, loop counters and predicates, and what the functions behind the sums take.
 _OTHER_REGISTERS = 44
+# sm_90 has no mma.sync of float8: ptxas 13.0 widens both factors to halves beforehand.
+_WIDENED_REGISTERS = 28
+# Scales of groups that ptxas 13.0 reads ahead where a stage has 128 values of k.
+_LONG_STAGE, _SCALE_REGISTERS = 128, 4
 # Places and values of a further input of results.
 _INPUT_REGISTERS = 12
 
@@ -22,6 +26,10 @@ def registers(tiling: MixedSyncTiling, target: Target) -> int:
     if not copies_bypass_registers(tiling.workload, target):
         units = tiling.stage_bytes // UNIT_BYTES
         found += 4 * -(-units // config.threads)
+    if tiling.workload.in_dtype == "float8_e4m3fn" and target.has_wgmma:
+        found += _WIDENED_REGISTERS
+    if tiling.workload.group and config.block_k == _LONG_STAGE:
+        found += _SCALE_REGISTERS
     found += _INPUT_REGISTERS * (tiling.workload.x_scale + tiling.workload.residual)
     return found + _OTHER_REGISTERS
 

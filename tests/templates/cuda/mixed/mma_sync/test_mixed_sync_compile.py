@@ -21,6 +21,8 @@ LARGE = FloatGemm(3456, 4096, 2048, bias=True, activation="gelu")
 DEFAULTS = [
     (LARGE, "sm_75"),
     (LARGE, "sm_80"),
+    (FloatGemm(4096, 4096, 4096, "float8_e4m3fn", "float8_e4m3fn", x_scale=True), "sm_90a"),
+    (FloatGemm(64, 8192, 8192, weight_dtype="int4", group=128), "sm_90a"),
     (FloatGemm(201, 263, 327, out_dtype="float32", weight_left=True), "sm_89"),
     (FloatGemm(700, 512, 512, "bfloat16", "uint8", "bfloat16", zero_points=True), "sm_86"),
     (FloatGemm(1024, 1024, 512, activation="gelu", x_scale=True, residual=True), "sm_80"),
