@@ -105,7 +105,7 @@ __device__ __forceinline__ void correct(
   const unsigned long long gathered =
       __cvta_generic_to_global(residual_b) + turned_at(0, lane % 4 * BAND);
   const unsigned long long of_b = __cvta_generic_to_global(entries_of_b);
-  int asked_turn = 0, taken_turn = 0;
+  int place = 0;  // of the chunk that is taken next
   const auto ask_for_band = [&](const int2& heads, int band) {
     ask_for_steps(chunks + 2 * CHUNK + band % 2 * (HELD_STEPS * STEP_BYTES), of_b,
                   of_band(heads.x, band), of_band(heads.y, band), lane);
@@ -128,12 +128,11 @@ __device__ __forceinline__ void correct(
     const OwnBand band = {held, steps};
     // Two chunks of what a's entries gather are on their way, of the next tile too.
     int asked = warp, asked_step = 0;
-    const auto ask = [&] {
+    const auto ask = [&](int where) {
       if (asked < now.tiles && own.y > 0) {
-        ask_for_rows(chunks + asked_turn * CHUNK,
+        ask_for_rows(chunks + where * CHUNK,
                      gathered + (unsigned long long)piece_of(now, asked) * TILE_BYTES,
                      band, asked_step, lane);
-        asked_turn ^= 1;
         if (++asked_step == own.y) asked_step = 0, asked += WARPS;
       }
       leave_group();
@@ -143,21 +142,20 @@ __device__ __forceinline__ void correct(
     float* const own_y = y + (size_t)row * N;
     // The panel is asked for while other warps are still busy with the one before.
     const auto ready = [&] {
-      uint4 first;
-      const bool some = thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES);
-      if (some) first = __ldg(reinterpret_cast<const uint4*>(steps) + thread);
       if (again) __syncthreads();
-      if (some) reinterpret_cast<uint4*>(held)[thread] = first;
+      if (thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES))
+        ask_for(shared_address(held) + thread * 16,
+                __cvta_generic_to_global(steps) + thread * 16);
+      leave_group();
     };
     if (listed_b)
       hold_panel(static_cast<const unsigned*>(residual_a), shared, now.top, thread, ready);
     else
       ready();
+    wait_for_groups<0>();
     __syncthreads();
-    ask();
-    ask();
-    const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
-                                 row + 1 < M ? __ldg(rows + row + 1) : 0.f};
+    ask(place);
+    ask(place ^ 1);
     #pragma unroll 1
     for (int tile = warp; tile < now.tiles; tile += WARPS) {
       const int left = piece_of(now, tile) * COLUMNS + lane % 4 * 4;
@@ -180,8 +178,8 @@ __device__ __forceinline__ void correct(
       int added[4][2][4] = {};
       int step = 0;
       const auto add_chunk = [&] {
-        add_rows(added, chunks + taken_turn * CHUNK, band, step, lane);
-        taken_turn ^= 1, ++step;
+        add_rows(added, chunks + place * CHUNK, band, step, lane);
+        place ^= 1, ++step;
       };
       // A round leaves two groups behind those that it waits for: what the band, and what the
       // chunk of a round before it asked for.
@@ -196,20 +194,22 @@ __device__ __forceinline__ void correct(
         const bool more = step < own.y;
         if (more) add_chunk();
         __syncwarp();
-        if (more) ask();
+        if (more) ask(place ^ 1);
         else leave_group();
       }
-      float scale[4][4], more[4] = {};
-      #pragma unroll
-      for (int c = 0; c < 4; ++c) read_columns(columns, left + c * BAND, scale[c]);
       #pragma unroll 1
       while (step < own.y) {
         wait_for_groups<1>();
         __syncwarp();
         add_chunk();
         __syncwarp();
-        ask();
+        ask(place ^ 1);
       }
+      const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
+                                   row + 1 < M ? __ldg(rows + row + 1) : 0.f};
+      float scale[4][4], more[4] = {};
+      #pragma unroll
+      for (int c = 0; c < 4; ++c) read_columns(columns, left + c * BAND, scale[c]);
       heads = next;
       if (!listed_a || !listed_b)
         add_products(listed_a ? nullptr : by_a, listed_b ? nullptr : by_b, added, row, left);
