@@ -82,154 +82,129 @@ __device__ __forceinline__ void add_products(
     for (int j = 0; j < 4; ++j) added[c][j % 2][2 * h + j / 2] += found[j];
   }
 }
-// One of the panels that a block takes, one behind the other, and which columns of it.
-struct Turn { int block, top, begin, tiles; bool back; };
-__device__ __forceinline__ Turn turn_of(int block) {
-  const int begin = BLOCKS > PANELS ? block / PANELS * WIDTH : 0;
-  return {block, panel_of(block) * ROWS, begin,
-          (min(N, begin + WIDTH) - begin + COLUMNS - 1) / COLUMNS, block / AHEAD % 2 != 0};
-}
-__device__ __forceinline__ int piece_of(const Turn& turn, int tile) {
-  return turn.begin / COLUMNS + (turn.back ? turn.tiles - 1 - tile : tile);
-}
 __device__ __forceinline__ void correct(
     const int* sums, const int* by_a, const int* by_b, const float* rows, const float* columns,
     const float* bias, const void* residual_b, const void* residual_a, const void* entries_of_a,
     const int* bands_of_a, const void* entries_of_b, const int* bands_of_b, const int* whole,
     float* y, unsigned char* shared, int block, int thread) {
-  const int lane = thread % 32, warp = thread / 32;
-  const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1);
+  const int top = panel_of(block) * ROWS, part = block / PANELS;
+  const int lane = thread % 32, warp = thread / 32, begin = part * WIDTH;
+  const int tiles = (min(N, begin + WIDTH) - begin + COLUMNS - 1) / COLUMNS;
+  const bool listed_a = !__ldg(whole), listed_b = !__ldg(whole + 1), back = block / AHEAD % 2;
+  int2 own = make_int2(0, 0);
+  if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + panel_of(block));
+  const unsigned char* const steps =
+      static_cast<const unsigned char*>(entries_of_a) + (size_t)own.x * STEP_BYTES;
   unsigned char* const held = shared + PANEL_BYTES + WARPS * WARP_BYTES;
+  const OwnBand band = {held, steps};
   const unsigned char* const mine = shared + PANEL_BYTES + warp * WARP_BYTES;
   const unsigned panel = shared_address(shared), chunks = shared_address(mine);
   const unsigned long long gathered =
       __cvta_generic_to_global(residual_b) + turned_at(0, lane % 4 * BAND);
   const unsigned long long of_b = __cvta_generic_to_global(entries_of_b);
-  int place = 0;  // of the chunk that is taken next
+  const auto piece_of = [&](int tile) {
+    return begin / COLUMNS + (back ? tiles - 1 - tile : tile);
+  };
+  // Two chunks of what a's entries gather are on their way, of the next tile too.
+  int asked = warp, asked_step = 0, asked_turn = 0, taken_turn = 0;
+  const auto ask = [&] {
+    if (asked < tiles && own.y > 0) {
+      ask_for_rows(chunks + asked_turn * CHUNK,
+                   gathered + (unsigned long long)piece_of(asked) * TILE_BYTES,
+                   band, asked_step, lane);
+      asked_turn ^= 1;
+      if (++asked_step == own.y) asked_step = 0, asked += WARPS;
+    }
+    leave_group();
+  };
   const auto ask_for_band = [&](const int2& heads, int band) {
     ask_for_steps(chunks + 2 * CHUNK + band % 2 * (HELD_STEPS * STEP_BYTES), of_b,
                   of_band(heads.x, band), of_band(heads.y, band), lane);
     leave_group();
   };
-  const auto heads_of = [&](const Turn& turn, int tile) {
-    const bool there = turn.block < BLOCKS && tile < turn.tiles;
-    return read_heads(bands_of_b, listed_b && there, piece_of(turn, tile), lane);
+  const auto heads_of = [&](int tile) {
+    return read_heads(bands_of_b, listed_b && tile < tiles, piece_of(tile), lane);
   };
-  Turn now = turn_of(block);
-  int2 heads = heads_of(now, warp);
+  int2 heads = heads_of(warp);
+  const int row = top + lane / 4 * 2;
+  const int* const own_sums = sums + (size_t)row * N;
+  float* const own_y = y + (size_t)row * N;
+  const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
+                               row + 1 < M ? __ldg(rows + row + 1) : 0.f};
+  // What depends on what was read before is asked for behind the panel, which depends on nothing.
+  if (thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES))
+    reinterpret_cast<uint4*>(held)[thread] = __ldg(reinterpret_cast<const uint4*>(steps) + thread);
+  if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
   ask_for_band(heads, 0);
+  __syncthreads();
+  ask();
+  ask();
   #pragma unroll 1
-  for (bool again = false; now.block < BLOCKS; again = true) {
-    const Turn then = turn_of(now.block + AHEAD);
-    int2 own = make_int2(0, 0);
-    if (listed_a) own = __ldg(reinterpret_cast<const int2*>(bands_of_a) + panel_of(now.block));
-    const unsigned char* const steps =
-        static_cast<const unsigned char*>(entries_of_a) + (size_t)own.x * STEP_BYTES;
-    const OwnBand band = {held, steps};
-    // Two chunks of what a's entries gather are on their way, of the next tile too.
-    int asked = warp, asked_step = 0;
-    const auto ask = [&](int where) {
-      if (asked < now.tiles && own.y > 0) {
-        ask_for_rows(chunks + where * CHUNK,
-                     gathered + (unsigned long long)piece_of(now, asked) * TILE_BYTES,
-                     band, asked_step, lane);
-        if (++asked_step == own.y) asked_step = 0, asked += WARPS;
-      }
-      leave_group();
+  for (int tile = warp; tile < tiles; tile += WARPS) {
+    const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
+    int4 p[4][2];
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      #pragma unroll
+      for (int h = 0; h < 2; ++h)
+        if (M % ROWS == 0 || row + h < M)
+          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
+    }
+    const int2 next = heads_of(tile + WARPS);
+    // Not earlier: what is written meanwhile would push the panel out of the L2 again.
+    const int to_come = (tiles - 1 - tile) / WARPS;
+    if (listed_b && block + AHEAD < BLOCKS && (to_come == 1 || (to_come == 0 && tile == warp)))
+      prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);
+    if (PIECES_AHEAD && listed_a && to_come > 0)
+      prefetch_tile(static_cast<const unsigned char*>(residual_b),
+                    piece_of(tile + WARPS) * COLUMNS, block % AHEAD, lane);
+    int added[4][2][4] = {};
+    int step = 0;
+    const auto add_chunk = [&] {
+      add_rows(added, chunks + taken_turn * CHUNK, band, step, lane);
+      taken_turn ^= 1, ++step;
     };
-    const int row = now.top + lane / 4 * 2;
-    const int* const own_sums = sums + (size_t)row * N;
-    float* const own_y = y + (size_t)row * N;
-    // The panel is asked for while other warps are still busy with the one before.
-    const auto ready = [&] {
-      if (again) __syncthreads();
-      if (thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES))
-        ask_for(shared_address(held) + thread * 16,
-                __cvta_generic_to_global(steps) + thread * 16);
-      leave_group();
-    };
-    if (listed_b)
-      hold_panel(static_cast<const unsigned*>(residual_a), shared, now.top, thread, ready);
-    else
-      ready();
-    wait_for_groups<0>();
-    __syncthreads();
-    ask(place);
-    ask(place ^ 1);
+    // A round leaves two groups behind those that it waits for: what the band, and what the chunk
+    // of a round before it asked for.
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      ask_for_band(c < 3 ? heads : next, (c + 1) % 4);
+      wait_for_groups<2>();
+      __syncwarp();
+      add_band(added[c][0], added[c][1], panel,
+               mine + 2 * CHUNK + c % 2 * (HELD_STEPS * STEP_BYTES), of_b, of_band(heads.x, c),
+               of_band(heads.y, c), lane);
+      const bool more = step < own.y;
+      if (more) add_chunk();
+      __syncwarp();
+      if (more) ask();
+      else leave_group();
+    }
+    float scale[4][4], more[4] = {};
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) read_columns(columns, left + c * BAND, scale[c]);
     #pragma unroll 1
-    for (int tile = warp; tile < now.tiles; tile += WARPS) {
-      const int left = piece_of(now, tile) * COLUMNS + lane % 4 * 4;
-      int4 p[4][2];
+    while (step < own.y) {
+      wait_for_groups<1>();
+      __syncwarp();
+      add_chunk();
+      __syncwarp();
+      ask();
+    }
+    heads = next;
+    if (!listed_a || !listed_b)
+      add_products(listed_a ? nullptr : by_a, listed_b ? nullptr : by_b, added, row, left);
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if constexpr (BIAS) read_columns(bias, left + c * BAND, more);
       #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        #pragma unroll
-        for (int h = 0; h < 2; ++h)
-          if (M % ROWS == 0 || row + h < M)
-            p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
-      }
-      const int to_come = (now.tiles - 1 - tile) / WARPS;
-      const int2 next = to_come > 0 ? heads_of(now, tile + WARPS) : heads_of(then, warp);
-      // Not earlier: what is written meanwhile would push the panel out of the L2 again.
-      if (listed_b && then.block < BLOCKS && (to_come == 1 || (to_come == 0 && tile == warp)))
-        prefetch_panel(static_cast<const unsigned*>(residual_a), then.block, thread);
-      if (PIECES_AHEAD && listed_a && to_come > 0)
-        prefetch_tile(static_cast<const unsigned char*>(residual_b),
-                      piece_of(now, tile + WARPS) * COLUMNS, now.block % AHEAD, lane);
-      int added[4][2][4] = {};
-      int step = 0;
-      const auto add_chunk = [&] {
-        add_rows(added, chunks + place * CHUNK, band, step, lane);
-        place ^= 1, ++step;
-      };
-      // A round leaves two groups behind those that it waits for: what the band, and what the
-      // chunk of a round before it asked for.
-      #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        ask_for_band(c < 3 ? heads : next, (c + 1) % 4);
-        wait_for_groups<2>();
-        __syncwarp();
-        add_band(added[c][0], added[c][1], panel,
-                 mine + 2 * CHUNK + c % 2 * (HELD_STEPS * STEP_BYTES), of_b, of_band(heads.x, c),
-                 of_band(heads.y, c), lane);
-        const bool more = step < own.y;
-        if (more) add_chunk();
-        __syncwarp();
-        if (more) ask(place ^ 1);
-        else leave_group();
-      }
-      #pragma unroll 1
-      while (step < own.y) {
-        wait_for_groups<1>();
-        __syncwarp();
-        add_chunk();
-        __syncwarp();
-        ask(place ^ 1);
-      }
-      const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
-                                   row + 1 < M ? __ldg(rows + row + 1) : 0.f};
-      float scale[4][4], more[4] = {};
-      #pragma unroll
-      for (int c = 0; c < 4; ++c) read_columns(columns, left + c * BAND, scale[c]);
-      heads = next;
-      if (!listed_a || !listed_b)
-        add_products(listed_a ? nullptr : by_a, listed_b ? nullptr : by_b, added, row, left);
-      #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        if constexpr (BIAS) read_columns(bias, left + c * BAND, more);
-        #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          if (M % ROWS != 0 && row + h >= M) continue;
-          const int q[4] = {added[c][0][2 * h], added[c][1][2 * h], added[c][0][2 * h + 1],
-                            added[c][1][2 * h + 1]};
-          write_row(own_y + h * N, p[c][h], q, row_scales[h], scale[c], more, left + c * BAND);
-        }
+      for (int h = 0; h < 2; ++h) {
+        if (M % ROWS != 0 && row + h >= M) continue;
+        const int q[4] = {added[c][0][2 * h], added[c][1][2 * h], added[c][0][2 * h + 1],
+                          added[c][1][2 * h + 1]};
+        write_row(own_y + h * N, p[c][h], q, row_scales[h], scale[c], more, left + c * BAND);
       }
     }
-    if (warp >= now.tiles) {  // no tile has asked for the next panel's first band
-      heads = heads_of(then, warp);
-      ask_for_band(heads, 0);
-    }
-    now = then;
   }
 }
 """
@@ -282,8 +257,7 @@ class BandCorrection:
             call(functions.function("correct"), *taken, shared, block, thread)
 
         given = [spec for spec in parameters if spec]
-        blocks = min(panels * parts, target.units * together)
-        return thread_kernel(given, blocks, 32 * warps, target, body, together=together)
+        return thread_kernel(given, panels * parts, 32 * warps, target, body, together=together)
 
 
 def _smem_bytes(k: int, warps: int) -> int:

@@ -80,7 +80,7 @@ __device__ __forceinline__ void correct(
   }
   const float row_scales = lane < ROWS && top + lane < M ? __ldg(rows + top + lane) : 0.f;
   if constexpr (HELD) {
-    if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread, [] {});
+    if (listed_b) hold_panel(static_cast<const unsigned*>(residual_a), shared, top, thread);
     __syncthreads();
     if (listed_b && block + AHEAD < BLOCKS)
       prefetch_panel(static_cast<const unsigned*>(residual_a), block + AHEAD, thread);

@@ -37,12 +37,10 @@ __device__ __forceinline__ void hold_words(
       *reinterpret_cast<uint2*>(to) = make_uint2(chosen[0], chosen[1]);
   }
 }
-// Calls ready() when the first of it is on its way and nothing is stored yet.
-template <class F> __device__ __forceinline__ void hold_panel(
-    const unsigned* residuals, unsigned char* panel, int top, int thread, F ready) {
+__device__ __forceinline__ void hold_panel(
+    const unsigned* residuals, unsigned char* panel, int top, int thread) {
   constexpr int BATCH = 64 / ROWS;
-  for (int base = 0; base < WORDS_OF_ROW; base += BATCH * THREADS) {
-    const int start = base + thread;
+  for (int start = thread; start < WORDS_OF_ROW; start += BATCH * THREADS) {
     unsigned rows[BATCH][ROWS];
     #pragma unroll
     for (int i = 0; i < BATCH; ++i) {
@@ -51,7 +49,6 @@ template <class F> __device__ __forceinline__ void hold_panel(
       for (int r = 0; r < ROWS; ++r)
         rows[i][r] = __ldg(residuals + (size_t)min(top + r, M - 1) * WORDS_OF_ROW + w);
     }
-    if (base == 0) ready();
     #pragma unroll
     for (int i = 0; i < BATCH; ++i)
       if (start + i * THREADS < WORDS_OF_ROW) hold_words(rows[i], panel, start + i * THREADS);

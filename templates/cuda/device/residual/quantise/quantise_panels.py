@@ -111,11 +111,11 @@ __device__ __forceinline__ void quantise_panel(
     join_warp(whole, s.sum_parts, at.thread, added);
   }
 }
-// The panel behind the next one, for all blocks of the cluster; whoever asks last leaves zero again.
+// The next panel, for all blocks of the cluster; whoever asks last leaves zero again.
 __device__ __forceinline__ int next_of(int* taken) {
   const int before = atomicAdd(taken, 1);
   if (before == PANELS - 1) atomicExch(taken, 0);
-  return 2 * CLUSTERS + before;
+  return CLUSTERS + before;
 }
 __device__ __forceinline__ void quantise_panels(
     const float* x, const float* bias, int* taken, void* values, void* residuals_of, float* scales,
@@ -123,16 +123,15 @@ __device__ __forceinline__ void quantise_panels(
   const int rank = block % BLOCKS;
   const Place at = {rank, (rank * GROUPS + thread / ACROSS) * 16, thread % ACROSS * 4, thread};
   const Shared s = shared_of(shared);
-  int current = block / BLOCKS, following = ROUNDS ? current + CLUSTERS : PANELS;
-  int panel = PANEL * current;
+  int following = block / BLOCKS, panel = PANEL * following;
   ask_for(x, s.waiting, at.first, panel + at.beside, thread);
   // Others may still read what they were told a turn ago, so that there are two places for it.
   #pragma unroll 1
   for (int turn = 0, first = true;; turn ^= 1, first = false) {
-    const bool last = current >= PANELS;  // no panel is left, but sums of the one before
+    const bool last = following >= PANELS;  // no panel is left, but sums of the one before
     if (last && !SUMS) break;
     const int before = panel;
-    panel = PANEL * current;
+    panel = PANEL * following;
     float4 v[16];
     float most[4] = {}, largest[4];
     if (!last) {
@@ -146,9 +145,6 @@ __device__ __forceinline__ void quantise_panels(
       #pragma unroll
       for (int c = 0; c < 4; ++c) largest[c] = most[c];
       join_warp(largest, s.parts, thread, larger);
-      // The values are in registers, so that those of the next panel take their places.
-      if (following < PANELS)
-        ask_for(x, s.waiting, at.first, PANEL * following + at.beside, thread);
     }
     __syncthreads();
     float* own = s.own + turn * PANEL + thread % PANEL;
@@ -177,7 +173,8 @@ __device__ __forceinline__ void quantise_panels(
     }
     if (last) break;
     __syncthreads();
-    current = following, following = ROUNDS ? s.following[turn] : PANELS;
+    following = ROUNDS ? s.following[turn] : PANELS;
+    if (following < PANELS) ask_for(x, s.waiting, at.first, PANEL * following + at.beside, thread);
     quantise_panel(v, most, values, residuals_of, s, panel, at);
     if constexpr (TURNED)
       write_bands(residuals_of, s.bands + thread / 32 * WARP_BANDS, panel, at);
