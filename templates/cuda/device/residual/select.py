@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, NOWHERE, SHARED_WORDS, STEP
-from autoq.templates.cuda.device.residual.cuts import CUTS
+from autoq.templates.cuda.device.residual.cuts import CUTS, VECTORS_ABOVE
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
@@ -28,22 +28,9 @@ _HELD = 4
 # peak, and the values themselves where that is above the cut. Blocks ask for room in any order:
 # integer sums do not depend on it. They ask together for all their rows, since additions to one
 # word come one after the other. Lists that have no room are not written; then the side takes part
-# otherwise. A mask of 16 values has those of word w in bits 7 - w of its bytes.
+# otherwise.
 _SOURCE = r"""
 constexpr int THREADS = 32 * WARPS, PEAK_VECTORS = (VECTORS + 15) / 16;
-__device__ __forceinline__ uint4 read_vector(const void* values, int side, int row, int vector) {
-  const size_t at = side ? packed_at(row, 16 * vector) / 16 : (size_t)row * VECTORS + vector;
-  return __ldg(static_cast<const uint4*>(values) + at);
-}
-__device__ __forceinline__ unsigned mask_of(const uint4& v, int cut) {
-  return above(v.x, cut) | above(v.y, cut) >> 1 | above(v.z, cut) >> 2 | above(v.w, cut) >> 3;
-}
-// Which of 16 values the mask's highest bit means, which is taken away.
-__device__ __forceinline__ int next_of(unsigned& mask) {
-  const int zeros = __clz(mask);
-  mask ^= 0x80000000u >> zeros;
-  return zeros % 8 * 4 + 3 - zeros / 8;
-}
 // Calls found(k, value) for those of a vector that the mask means.
 template <class F> __device__ __forceinline__ void each_of(
     const uint4& v, unsigned mask, int vector, F found) {
@@ -194,7 +181,7 @@ def select_kernel(
         "ROWS": rows, "HELD": _HELD, "HELD_AT": words, "BAND_WORDS": SHARED_WORDS,
         "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
-    source = PACKED_AT + CUTS + LIST_BAND + _SOURCE
+    source = PACKED_AT + CUTS + VECTORS_ABOVE + LIST_BAND + _SOURCE
     functions = DeviceNamespace("select_values", source, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 
