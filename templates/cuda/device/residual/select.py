@@ -21,6 +21,8 @@ _WARPS = (1, 2, 4, 8)
 _BLOCK_WARPS = 8
 _TURNS = 4
 """Vectors of 16 peaks that a lane searches, where so many warps suffice."""
+_BAND_LANES = 16
+"""Threads of a vector of a band: of 16384 vectors all blocks run together."""
 _HELD = 4
 """Values that a thread keeps from when it counts them until it knows where they go."""
 
@@ -30,7 +32,7 @@ _HELD = 4
 # word come one after the other. Lists that have no room are not written; then the side takes part
 # otherwise.
 _SOURCE = r"""
-constexpr int THREADS = 32 * WARPS, PEAK_VECTORS = (VECTORS + 15) / 16;
+constexpr int PEAK_VECTORS = (VECTORS + 15) / 16;
 // Calls found(k, value) for those of a vector that the mask means.
 template <class F> __device__ __forceinline__ void each_of(
     const uint4& v, unsigned mask, int vector, F found) {
@@ -82,7 +84,7 @@ template <class F> __device__ __forceinline__ void list_band(
   unsigned* steps = static_cast<unsigned*>(entries) + start;
   fill_up(steps, band, eights, whole, side ? 0 : NOWHERE, all);
   const auto put = [&](unsigned k, unsigned value) {
-    list_entry(steps, band, eights, k, value, all / 32);
+    list_entry(steps, band, eights, k, value, all / THREADS);
   };
   if (count > HELD) return search_again(put);
   for (unsigned i = 0; i < count; ++i)
@@ -171,12 +173,13 @@ def select_kernel(
     turns = {n: blocks_for(vectors, 16 * 32 * n) for n in _WARPS}
     warps = next((n for n in _WARPS if turns[n] <= _TURNS), _WARPS[-1])
     rows = _BLOCK_WARPS if warps == 1 else 1
+    lanes = 32 * warps
     if sides.bands:
-        warps, rows = 1, BAND
-    threads = 32 * warps * rows
+        lanes, rows = _BAND_LANES, BAND
+    threads = lanes * rows
     words = SHARED_WORDS if sides.bands else rows * warps + 1
     sizes = {
-        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
+        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "THREADS": lanes,
         "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
         "ROWS": rows, "HELD": _HELD, "HELD_AT": words, "BAND_WORDS": SHARED_WORDS,
         "BLOCKS_A": blocks_for(sides.m, rows),
