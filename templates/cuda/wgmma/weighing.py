@@ -2,8 +2,8 @@
 
 Parts of sums of magnitudes are written that whoever reads them adds in a fixed order: of rows one
 for each n tile, of columns one for each consumer's rows. They are of double precision where another
-consumer's products hide the work, and where not of single precision, as near as `ROUGH` of
-`parts_of_sums.py` says.
+consumer's products hide the work, and where not of single precision, as near as `parts_of_sums.py`
+says.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _FIRST_BARRIER = 8
 """The first named barrier, of one for each consumer, behind those of the pipeline."""
 LONGEST_ROUGH = 256
 """Columns of a tile: a thread adds a quarter of a row's magnitudes one behind the other, so that a
-part in single precision is within 80 roundings of its sum, less than `ROUGH`."""
+part in single precision is within 80 roundings of its sum, less than `ROUGH_ROW`."""
+_MOST_BLOCKS = 4
+"""Times 64 rows of a consumer: the part of a column is within 6 + 2 * 4 roundings of its sum, less
+than `ROUGH_COLUMN`: of a conversion, of two additions for each 64 rows and of five over threads."""
 _SPARE_REGISTERS = 72
 """What a thread needs beside its accumulators."""
 
@@ -207,7 +210,8 @@ def weighing_of(
     alone = config.teams > 1
     found = Weighing(product.m, product.n, config, not alone)
     whole = config.parts == 1 and not config.stream_k and not config.tail_stages
-    whole &= alone or (rough and config.block_n <= LONGEST_ROUGH)
+    few = config.block_n <= LONGEST_ROUGH and config.m_blocks <= _MOST_BLOCKS
+    whole &= alone or (rough and few)
     registers = config.registers.consumer - config.accumulators
     work = product.as_conv2d()
     smem = config.smem_bytes(config.layout(work)) + found.smem_bytes

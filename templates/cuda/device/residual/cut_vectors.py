@@ -10,20 +10,24 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH, PartsOfSums
+from autoq.templates.cuda.device.residual.cuts import CUTS, VECTORS_ABOVE
+from autoq.templates.cuda.device.residual.parts_of_sums import (
+    ROUGH_COLUMN,
+    ROUGH_ROW,
+    PartsOfSums,
+)
 from autoq.templates.cuda.device.residual.sides import Sides
+from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 
 _VECTORS = 128
 """Rows or columns of a block, a lane for each in eight warps that share their parts."""
 _THREADS = 8 * _VECTORS
-_GROUP = 256
-"""Threads that weigh a row or column again."""
 
 # Lanes have neighbouring vectors, warps an eighth of the parts each. Sums are added in one order.
 _SOURCE = r"""
-constexpr int THREADS = 8 * VECTORS;
+constexpr int THREADS = 8 * VECTORS_A_BLOCK;
 static_assert(THREADS / 32 == 32, "a warp adds what warps found");
 __device__ __forceinline__ double sum_of(const Part* parts, int count, size_t step, int eighth) {
   double sum = 0.;
@@ -49,80 +53,101 @@ __device__ __forceinline__ double over_block(double sum, double* shared, int thr
   __syncthreads();
   return over_lanes(shared[thread % (THREADS / 32)], THREADS / 32);
 }
-// What the vectors of one side are divided by: the magnitudes of the other side's, weighed.
-__device__ __forceinline__ double whole_of(
-    const int* magnitudes, const float* scales, int count, double* shared, int thread) {
+// A thread's part of what the vectors of one side are divided by: the magnitudes of the other
+// side's, weighed.
+__device__ __forceinline__ double part_of_whole(
+    const int* magnitudes, const float* scales, int count, int thread) {
   double whole = 0.;
   #pragma unroll 8
   for (int i = thread; i < count; i += THREADS)
     whole += (double)__ldg(magnitudes + i) * (double)__ldg(scales + i);
-  return over_block(whole, shared, thread);
+  return whole;
 }
 // A thread's part of a row's or a column's weighed sum, from the product itself.
 __device__ __forceinline__ double weighed_again(
     const int* product, const float* scales, int side, int vector, int thread) {
   const size_t first = side ? vector : (size_t)vector * N, step = side ? N : 1;
   double sum = 0.;
-  #pragma unroll 16
-  for (int i = thread; i < (side ? M : N); i += GROUP) {
+  #pragma unroll 8
+  for (int i = thread; i < (side ? M : N); i += THREADS) {
     const double value = (double)__ldg(product + first + i * step);
     sum += (value < 0. ? -value : value) * (double)__ldg(scales + i);
   }
   return sum;
 }
+// A vector whose cut is one of two integers, or between them: its number in the block.
+struct Open { int own, least, most; };
+// Whether a vector has values that some of the cuts keep and others do not, as a warp finds it.
+__device__ __forceinline__ bool decides(
+    const void* peaks, const void* values, int side, int vector, const Open& open, int lane) {
+  bool found = false;
+  for (int at = lane; at < PEAKS / 16 && 16 * at < VECTORS; at += 32) {
+    const uint4 v = __ldg(static_cast<const uint4*>(peaks) + (size_t)vector * (PEAKS / 16) + at);
+    unsigned hits = mask_of(v, open.least);
+    while (hits && !found) {
+      const int unit = 16 * at + next_of(hits);
+      if (unit >= VECTORS) continue;
+      const uint4 some = read_vector(values, side, vector, unit);
+      found = (mask_of(some, open.least) & ~mask_of(some, open.most)) != 0;
+    }
+  }
+  return __any_sync(0xffffffffu, found);
+}
 __device__ __forceinline__ void cut_vectors(
     const Part* row_parts, const Part* column_parts, const float* row_scales,
     const float* column_scales, const int* of_rows, const int* of_columns, const float* threshold,
-    const int* product, int* row_cuts, int* column_cuts, void* counts, double* shared, int block,
-    int thread) {
+    const int* product, const void* a_peaks, const void* b_peaks, const void* a, const void* b,
+    int* row_cuts, int* column_cuts, void* counts, double* shared, int block, int thread) {
   const int side = block >= BLOCKS_A;
-  const int own = thread % VECTORS, eighth = thread / VECTORS;
+  const int own = thread % VECTORS_A_BLOCK, eighth = thread / VECTORS_A_BLOCK;
   const int vectors = side ? N : M, count = side ? COLUMN_PARTS : ROW_PARTS;
-  const int vector = (side ? block - BLOCKS_A : block) * VECTORS + own;
+  const int vector = (side ? block - BLOCKS_A : block) * VECTORS_A_BLOCK + own;
   const Part* parts = side ? column_parts : row_parts;
   if (block == 0 && thread < 2) static_cast<unsigned long long*>(counts)[thread] = 0;
-  shared[thread] = vector < vectors ? sum_of(parts + vector, count, vectors, eighth) : 0.;
-  const double whole = whole_of(side ? of_rows : of_columns, side ? row_scales : column_scales,
-                                side ? M : N, shared + THREADS, thread);
+  const float* scales = side ? row_scales : column_scales;
+  const double sum = vector < vectors ? sum_of(parts + vector, count, vectors, eighth) : 0.;
+  const double part = part_of_whole(side ? of_rows : of_columns, scales, side ? M : N, thread);
+  shared[thread] = sum;
+  const double whole = over_block(part, shared + THREADS, thread);
   const bool first = eighth == 0 && vector < vectors;
   const float by = __ldg(threshold);
   double weighed = 0.;
   int cut = 0;
   if (first) {
     #pragma unroll
-    for (int w = 0; w < 8; ++w) weighed += shared[VECTORS * w + own];
+    for (int w = 0; w < 8; ++w) weighed += shared[VECTORS_A_BLOCK * w + own];
     cut = whole_cut(weighed, whole, by);
   }
   if constexpr (ROUGH) {
-    // Where the error leaves a choice of two integers, groups of threads weigh vectors again.
-    const double error = ERROR;
-    const bool unsure = first &&
-        (!(weighed < 1e300) || whole_cut(weighed * (1. - error), whole, by) !=
-                                   whole_cut(weighed * (1. + error), whole, by));
+    // Where the error leaves a choice that decides about a value, the vector is weighed again.
+    const double error = side ? ROUGH_COLUMN : ROUGH_ROW;
+    const bool sound = weighed < 1e300;
+    const int least = sound ? whole_cut(weighed * (1. - error), whole, by) : 0;
+    const int most = sound ? whole_cut(weighed * (1. + error), whole, by) : 128;
     double* parts = shared + THREADS;  // of each warp; whole is read
-    int* list = reinterpret_cast<int*>(parts + THREADS / 32);
-    int* count = list + VECTORS;
-    int mine = -1, all;
+    Open* open = reinterpret_cast<Open*>(parts + THREADS / 32);
+    int* count = reinterpret_cast<int*>(open + VECTORS_A_BLOCK);
+    int mine = -1;
     if (thread == 0) *count = 0;
     __syncthreads();
-    if (unsure) list[mine = atomicAdd(count, 1)] = vector;
+    if (first && least != most) open[mine = atomicAdd(count, 1)] = {own, least, most};
     __syncthreads();
-    all = *count;
+    const int top = vector - own, all = *count;
+    for (int item = thread / 32; item < all; item += THREADS / 32) {
+      const Open one = open[item];
+      const bool due = decides(side ? b_peaks : a_peaks, side ? b : a, side, top + one.own, one,
+                               thread % 32);
+      if (!due && thread % 32 == 0) open[item].own = -1;
+    }
+    __syncthreads();
+    if (mine >= 0) cut = least;
     #pragma unroll 1
-    for (int start = 0; start < all; start += THREADS / GROUP) {
-      const int item = start + thread / GROUP;
-      double again = 0.;
-      if (item < all)
-        again = weighed_again(product, side ? row_scales : column_scales, side, list[item],
-                              thread % GROUP);
-      again = over_lanes(again, 32);
-      if (thread % 32 == 0) parts[thread / 32] = again;
-      __syncthreads();
-      if (mine >= start && mine < start + THREADS / GROUP) {
-        again = 0.;
-        for (int w = 0; w < GROUP / 32; ++w) again += parts[(mine - start) * (GROUP / 32) + w];
-        cut = whole_cut(again, whole, by);
-      }
+    for (int item = 0; item < all; ++item) {
+      const int one = open[item].own;
+      if (one < 0) continue;
+      const double again =
+          over_block(weighed_again(product, scales, side, top + one, thread), parts, thread);
+      if (mine == item) cut = whole_cut(again, whole, by);
       __syncthreads();
     }
   }
@@ -132,26 +157,30 @@ __device__ __forceinline__ void cut_vectors(
 
 
 def cut_kernel(
-    given: Sequence[TensorSpec], sides: Sides, parts: PartsOfSums, target: Target
-) -> PrimFunc:
+    given: Sequence[TensorSpec], searched: Sequence[TensorSpec], sides: Sides, parts: PartsOfSums,
+    vectors: int, layout: WeightLayout, target: Target,
+) -> PrimFunc:  # fmt: skip
     """The kernel that writes `sides.cuts`, and zeros to `sides.kept` for those who count next.
 
     given: `parts.arrays`, scales of rows and columns, their sums of magnitudes, the threshold, and
-    the product, which is read where parts are rough and leave a cut open; parameters these, then
+    the product, which is read where parts are rough and leave a cut open. searched: peaks of a and
+    of b, a [m, 16 * vectors] and b, packed, which are read there too. Parameters are these, then
     what is written.
     """
     blocks_a = blocks_for(sides.m, _VECTORS)
-    sizes = {"M": sides.m, "N": sides.n, "BLOCKS_A": blocks_a, "VECTORS": _VECTORS,
-             "ROW_PARTS": parts.of_rows, "COLUMN_PARTS": parts.of_columns,
-             "ROUGH": parts.rough, "GROUP": _GROUP}  # fmt: skip
-    source = _SOURCE.replace("ERROR", ROUGH.hex())
+    sizes = {"M": sides.m, "N": sides.n, "BLOCKS_A": blocks_a, "VECTORS_A_BLOCK": _VECTORS,
+             "ROW_PARTS": parts.of_rows, "COLUMN_PARTS": parts.of_columns, "ROUGH": parts.rough,
+             **layout.sizes(), "VECTORS": vectors, "PEAKS": searched[0].shape[1]}  # fmt: skip
+    source = PACKED_AT + CUTS + VECTORS_ABOVE + _SOURCE
+    for name, error in (("ROUGH_COLUMN", ROUGH_COLUMN), ("ROUGH_ROW", ROUGH_ROW)):
+        source = source.replace(name, error.hex())
     functions = DeviceNamespace("cut_vectors", source, {"Part": parts.dtype}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
-        size = (_THREADS + _THREADS // 32 + _VECTORS // 2 + 1,)
+        size = (_THREADS + _THREADS // 32 + 3 * _VECTORS // 2 + 1,)
         shared = builder.alloc_buffer(size, "float64", scope="shared").data
         call(functions.function("cut_vectors"), *pointers, shared, block, thread)
 
-    parameters = [*given, *sides.cuts, sides.kept]
+    parameters = [*given, *searched, *sides.cuts, sides.kept]
     blocks = blocks_a + blocks_for(sides.n, _VECTORS)
     return thread_kernel(parameters, blocks, _THREADS, target, body)

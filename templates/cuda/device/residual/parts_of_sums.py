@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.tensor_spec import TensorSpec
 
-ROUGH = 2.0**-17
+ROUGH_ROW, ROUGH_COLUMN = 2.0**-17, 2.0**-20
 """How far a part in single precision is from its sum at most, as a share of it.
 
 Magnitudes are not negative, so that the same holds of all parts together.

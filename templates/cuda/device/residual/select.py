@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, NOWHERE, SHARED_WORDS, STEP
-from autoq.templates.cuda.device.residual.cuts import CUTS
+from autoq.templates.cuda.device.residual.cuts import CUTS, VECTORS_ABOVE
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
@@ -21,6 +21,8 @@ _WARPS = (1, 2, 4, 8)
 _BLOCK_WARPS = 8
 _TURNS = 4
 """Vectors of 16 peaks that a lane searches, where so many warps suffice."""
+_BAND_LANES = 16
+"""Threads of a vector of a band: of 16384 vectors all blocks run together."""
 _HELD = 4
 """Values that a thread keeps from when it counts them until it knows where they go."""
 
@@ -28,22 +30,9 @@ _HELD = 4
 # peak, and the values themselves where that is above the cut. Blocks ask for room in any order:
 # integer sums do not depend on it. They ask together for all their rows, since additions to one
 # word come one after the other. Lists that have no room are not written; then the side takes part
-# otherwise. A mask of 16 values has those of word w in bits 7 - w of its bytes.
+# otherwise.
 _SOURCE = r"""
-constexpr int THREADS = 32 * WARPS, PEAK_VECTORS = (VECTORS + 15) / 16;
-__device__ __forceinline__ uint4 read_vector(const void* values, int side, int row, int vector) {
-  const size_t at = side ? packed_at(row, 16 * vector) / 16 : (size_t)row * VECTORS + vector;
-  return __ldg(static_cast<const uint4*>(values) + at);
-}
-__device__ __forceinline__ unsigned mask_of(const uint4& v, int cut) {
-  return above(v.x, cut) | above(v.y, cut) >> 1 | above(v.z, cut) >> 2 | above(v.w, cut) >> 3;
-}
-// Which of 16 values the mask's highest bit means, which is taken away.
-__device__ __forceinline__ int next_of(unsigned& mask) {
-  const int zeros = __clz(mask);
-  mask ^= 0x80000000u >> zeros;
-  return zeros % 8 * 4 + 3 - zeros / 8;
-}
+constexpr int PEAK_VECTORS = (VECTORS + 15) / 16;
 // Calls found(k, value) for those of a vector that the mask means.
 template <class F> __device__ __forceinline__ void each_of(
     const uint4& v, unsigned mask, int vector, F found) {
@@ -95,7 +84,7 @@ template <class F> __device__ __forceinline__ void list_band(
   unsigned* steps = static_cast<unsigned*>(entries) + start;
   fill_up(steps, band, eights, whole, side ? 0 : NOWHERE, all);
   const auto put = [&](unsigned k, unsigned value) {
-    list_entry(steps, band, eights, k, value, all / 32);
+    list_entry(steps, band, eights, k, value, all / THREADS);
   };
   if (count > HELD) return search_again(put);
   for (unsigned i = 0; i < count; ++i)
@@ -184,17 +173,18 @@ def select_kernel(
     turns = {n: blocks_for(vectors, 16 * 32 * n) for n in _WARPS}
     warps = next((n for n in _WARPS if turns[n] <= _TURNS), _WARPS[-1])
     rows = _BLOCK_WARPS if warps == 1 else 1
+    lanes = 32 * warps
     if sides.bands:
-        warps, rows = 1, BAND
-    threads = 32 * warps * rows
+        lanes, rows = _BAND_LANES, BAND
+    threads = lanes * rows
     words = SHARED_WORDS if sides.bands else rows * warps + 1
     sizes = {
-        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps,
+        **layout.sizes(), **sides.sizes(), "VECTORS": vectors, "WARPS": warps, "THREADS": lanes,
         "PEAKS": given[0].shape[1], "BANDS": sides.bands, "STEP": STEP, "NOWHERE": NOWHERE,
         "ROWS": rows, "HELD": _HELD, "HELD_AT": words, "BAND_WORDS": SHARED_WORDS,
         "BLOCKS_A": blocks_for(sides.m, rows),
     }  # fmt: skip
-    source = PACKED_AT + CUTS + LIST_BAND + _SOURCE
+    source = PACKED_AT + CUTS + VECTORS_ABOVE + LIST_BAND + _SOURCE
     functions = DeviceNamespace("select_values", source, {}, sizes)
     parameters = [*given, *sides.cuts, sides.kept, *sides.lists]
 

@@ -195,8 +195,11 @@ def _find_what_matters(found: _Stages, plan: ResidualPlan, target: Target) -> No
     values = [plan.rows("a_values"), plan.weights("b_values")]
     scales, magnitudes = (plan.a_scale, plan.b_scale), (plan.a_magnitudes, plan.b_magnitudes)
     given = [*parts.arrays, *scales, *magnitudes, THRESHOLD, plan.sums("sums")]
-    found.add(cut_kernel(given, sides, parts, target), given, [*sides.cuts, sides.kept])
     searched = [plan.a_peaks, plan.b_peaks, *values]
+    found.add(
+        cut_kernel(given, searched, sides, parts, plan.vectors, plan.layout, target),
+        [*given, *searched], [*sides.cuts, sides.kept],
+    )  # fmt: skip
     found.add(
         select_kernel(searched, sides, plan.vectors, plan.layout, target),
         [*searched, *sides.cuts, sides.kept], [*sides.lists, sides.kept],

@@ -12,7 +12,7 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.device.residual import cut_vectors
 from autoq.templates.cuda.device.residual.nibbles import packed_nibbles
-from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH
+from autoq.templates.cuda.device.residual.parts_of_sums import ROUGH_COLUMN, ROUGH_ROW
 from autoq.templates.cuda.device.residual.plan import inner_product
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync, residual_gemm_mma_sync
 from autoq.templates.cuda.wgmma import gemm_wgmma, residual_gemm_wgmma
@@ -76,10 +76,14 @@ TOGETHER = {"block_n": 64, "m_blocks": 1, "team": SplitTeam(2, True), "rough_sum
 
 
 @needs_nvcc
-@pytest.mark.parametrize("error", [ROUGH, 0.5], ids=["few again", "all again"])
-def test_cuts_of_rough_sums_are_exact(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("errors", [(ROUGH_ROW, ROUGH_COLUMN), (0.5, 0.5), (0.03, 0.03)],
+                         ids=["few again", "all again", "some again"])  # fmt: skip
+def test_cuts_of_rough_sums_are_exact(
+    errors: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Vectors whose sums leave a choice are weighed again: with a large error most of them."""
-    monkeypatch.setattr(cut_vectors, "ROUGH", error)
+    monkeypatch.setattr(cut_vectors, "ROUGH_ROW", errors[0])
+    monkeypatch.setattr(cut_vectors, "ROUGH_COLUMN", errors[1])
     _assert_right("wgmma", replace(SQUARE, n=300), 0.8, 0.1, TOGETHER)
 
 
