@@ -12,6 +12,7 @@ FINISH_ROWS = r"""
 struct RowTerms {
   Total* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
+    if constexpr (ONE_SCALE) return;
     for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
       const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
       start_copy(to, reinterpret_cast<const Total*>(from.bias) + first + i);
@@ -29,6 +30,7 @@ struct RowTerms {
   __device__ __forceinline__ Rows of(int row) const {
     const float* scale = reinterpret_cast<const float*>(bias + VECTOR);
     Rows rows = {};
+    if constexpr (ONE_SCALE) return rows;
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       rows.bias[r] = bias[row + r];
