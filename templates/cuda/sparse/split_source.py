@@ -55,8 +55,10 @@ template <Form FORM> __device__ __forceinline__ void finish_shared(
 __device__ __forceinline__ void multiply_sparse(
     unsigned char* smem, const B* b, const int* values, const void* places, const int* groups,
     const Constants& from, OUT* y, int block, int thread) {
-  const int number = thread % 32, warp = thread / 32, group = block / TILES;
-  const Lane lane = {number, block % TILES * COLUMNS + number / 4 * OWN};
+  const int number = thread % 32, warp = thread / 32;
+  const int group = BY_TILES ? block % GROUPS : block / TILES;
+  const int tile = BY_TILES ? block / GROUPS : block % TILES;
+  const Lane lane = {number, tile * COLUMNS + number / 4 * OWN};
   const uint2* own_values = reinterpret_cast<const uint2*>(values) + number;
   const Place* places_of_lane = own_places(places, 0, number);
   Step first, second;

@@ -30,7 +30,7 @@ from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _COLUMNS = (32, 64, 128)
-_WARPS = (1, 2, 4, 8)
+_WARPS = (1, 2, 4, 8, 16)
 _MOST_ROW_BYTES = 128
 _WORDS_OF_GROUP = 4
 _SCHEDULE = ("values", "places", "groups")
@@ -42,10 +42,13 @@ class SplitConfig:
 
     columns: of b and y that a block computes.
     warps: of a block, which take the steps of its group in turn.
+    by_tiles: whether blocks of the same columns follow one another, whose rows of b an L1 may hold
+        still; else those of the same group, the longest groups first.
     """
 
     columns: int
     warps: int
+    by_tiles: bool = False
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -81,8 +84,14 @@ def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
         blocks = -(-workload.n // config.columns) * _tiling(workload, config).groups
         return {"blocks": float(blocks), "estimate": estimate(workload, config, target)}
 
-    constraints = (rows_are_few_bytes, blocks_are_not_empty, warps_have_steps, sums_fit)
-    knobs = {"columns": _COLUMNS, "warps": _WARPS}
+    def tiles_are_several(config: SplitConfig) -> bool:
+        """Blocks of other columns follow where there are such."""
+        return not config.by_tiles or config.columns < workload.n
+
+    constraints = (
+        tiles_are_several, rows_are_few_bytes, blocks_are_not_empty, warps_have_steps, sums_fit,
+    )  # fmt: skip
+    knobs = {"columns": _COLUMNS, "warps": _WARPS, "by_tiles": (False, True)}
     return Space(SplitConfig, knobs, constraints, features)
 
 
@@ -107,7 +116,8 @@ def build(workload: Spmm, config: SplitConfig, target: Target) -> PrimFunc:
     """The product; parameters b, residual?, those of `packed`, y."""
     tiling, tiles = _tiling(workload, config), -(-workload.n // config.columns)
     own = {
-        "WARPS": config.warps, "TILES": tiles, "ROWS_INSIDE": workload.m % GROUP == 0,
+        "WARPS": config.warps, "TILES": tiles, "GROUPS": tiling.groups,
+        "BY_TILES": config.by_tiles, "ROWS_INSIDE": workload.m % GROUP == 0,
         "COLUMNS_INSIDE": workload.n % config.columns == 0,
     }  # fmt: skip
     source = UNSTAGED_SOURCE + SPLIT_SOURCE
