@@ -45,7 +45,7 @@ template <int LEFT, int RIGHT> __device__ __forceinline__ void product(
 """What the multiplication of a step takes."""
 
 FINISH = r"""
-// What all rows share. Of one scale for all `first` has the first of `words.ONE_SCALE`: the form, of
+// What all rows share. Of one scale `first` has the first words of `words.ONE_SCALE`: the form, of
 // which PACK is the shorter one, the scale, what is added, and what sums start from.
 __device__ __forceinline__ Channels terms_of(const Constants& from) {
   if constexpr (!ONE_SCALE) return shared_terms(from);
