@@ -134,10 +134,18 @@ __device__ __forceinline__ constexpr int place_of_sum(int plane, int c, int r) {
   return plane * SUMS + c / 2 * 4 + c % 2 * 2 + r;
 }
 
+// The sums of V columns of a lane from c on, of row r of its two.
+__device__ __forceinline__ void sums_of(
+    int (&planes)[PLANES][V], const int (&sums)[ALL_SUMS], int c, int r) {
+  #pragma unroll
+  for (int plane = 0; plane < PLANES; ++plane)
+    #pragma unroll
+    for (int j = 0; j < V; ++j) planes[plane][j] = sums[place_of_sum(plane, c + j, r)];
+}
+
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
-// rows so far apart, of which y points to the lane's first column and which may lie outside of y;
-// the second half of its columns there is GAP columns behind the first one.
-template <Form FORM, int STAGED_PITCH = 0, int GAP = 0>
+// rows so far apart, of which y points to the lane's first column and which may lie outside of y.
+template <Form FORM, int STAGED_PITCH = 0>
 __device__ __forceinline__ void finish_group(
     const int (&sums)[ALL_SUMS], const Rows& rows, const Channels& own, const Constants& from,
     OUT* y, int first_row, const Lane& lane) {
@@ -150,18 +158,11 @@ __device__ __forceinline__ void finish_group(
     for (int i = 0; i < OWN / V; ++i) {
       if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V * APART >= N) continue;
       int planes[PLANES][V];
-      #pragma unroll
-      for (int plane = 0; plane < PLANES; ++plane)
-        #pragma unroll
-        for (int j = 0; j < V; ++j)
-          planes[plane][j] = sums[place_of_sum(plane, i * V + j, r)];
+      sums_of(planes, sums, i * V, r);
       const int at = row * N + lane.column + i * V * APART;
       OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V * APART : y + at;
       const Raw<OUT, V> found = group_outputs<FORM>(planes, rows, r, own, from, at);
-      if constexpr (GAP > 0) {
-        store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});
-        store<OUT, V / 2>(to + GAP, Raw<OUT, V / 2>{found.word[0] >> 16});
-      } else if constexpr (STREAMED && STAGED_PITCH == 0) {
+      if constexpr (STREAMED && STAGED_PITCH == 0) {
         stream<OUT, V>(to, found);
       } else {
         store<OUT, V>(to, found);

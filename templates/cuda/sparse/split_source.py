@@ -1,4 +1,4 @@
-"""CUDA source of products of few steps: the warps of a block share the steps of one group.
+"""CUDA source of products of few steps: some warps of a block share the steps of a group.
 
 What a warp multiplies first lies where the block's and its own number say, so that nothing is read
 in front of it: a block waits for places, for the rows that they name, and for the other warps.
@@ -55,9 +55,11 @@ template <Form FORM> __device__ __forceinline__ void finish_shared(
 __device__ __forceinline__ void multiply_sparse(
     unsigned char* smem, const B* b, const int* values, const void* places, const int* groups,
     const Constants& from, OUT* y, int block, int thread) {
-  const int number = thread % 32, warp = thread / 32;
-  const int group = BY_TILES ? block % GROUPS : block / TILES;
-  const int tile = BY_TILES ? block / GROUPS : block % TILES;
+  const int number = thread % 32, warp = thread / 32 % WARPS, team = thread / 32 / WARPS;
+  const int tile = BY_TILES ? block / GROUP_BLOCKS : block % TILES;
+  const int groups_before = (BY_TILES ? block % GROUP_BLOCKS : block / TILES) * TEAMS;
+  // Teams behind the last group compute it too, with the same outputs.
+  const int group = min(groups_before + team, GROUPS - 1);
   const Lane lane = {number, tile * COLUMNS + number / 4 * OWN};
   const uint2* own_values = reinterpret_cast<const uint2*>(values) + number;
   const Place* places_of_lane = own_places(places, 0, number);
@@ -82,10 +84,10 @@ __device__ __forceinline__ void multiply_sparse(
   if constexpr (WARPS == 1) {
     finish(sums, rows, own, from, y, of.row, lane);
   } else {
-    int* pieces = reinterpret_cast<int*>(smem);
+    int* pieces = reinterpret_cast<int*>(smem) + team * WARPS * ALL_SUMS * 32;
     #pragma unroll
     for (int i = 0; i < ALL_SUMS; ++i) pieces[(warp * ALL_SUMS + i) * 32 + number] = sums[i];
-    __syncthreads();
+    asm volatile("bar.sync %0, %1;" :: "r"(1 + team), "n"(32 * WARPS) : "memory");
     const int count = min(WARPS, of.steps);
     if (SHORT && own.form == Form::PACK)
       finish_shared<SHORT ? Form::PACK : Form::ANY>(

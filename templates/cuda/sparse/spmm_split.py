@@ -1,4 +1,4 @@
-"""Sparse products with little to do: a block for each group of rows, whose steps its warps share.
+"""Sparse products with little to do: some warps for each group of rows, which share its steps.
 
 Where a product takes a few microseconds, what it waits for is a chain of loads. Here it has two
 links: the places of a warp's first step lie where its number says, and rows of b come straight to
@@ -31,6 +31,8 @@ from autoq.templates.workload import Constants
 
 _COLUMNS = (32, 64, 128)
 _WARPS = (1, 2, 4, 8, 16)
+_GROUPS = (1, 2, 4, 8)
+_MOST_WARPS = 16
 _MOST_ROW_BYTES = 128
 _WORDS_OF_GROUP = 4
 _SCHEDULE = ("values", "places", "groups")
@@ -41,13 +43,15 @@ class SplitConfig:
     """Configuration of a product whose groups have blocks of their own.
 
     columns: of b and y that a block computes.
-    warps: of a block, which take the steps of its group in turn.
+    warps: of a group, which take its steps in turn.
+    groups: of a block. Blocks start at some two clocks from one another, whatever they hold.
     by_tiles: whether blocks of the same columns follow one another, whose rows of b an L1 may hold
         still; else those of the same group, the longest groups first.
     """
 
     columns: int
     warps: int
+    groups: int = 1
     by_tiles: bool = False
 
 
@@ -76,12 +80,21 @@ def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
         """The longest group has a step for each warp."""
         return config.warps <= max(1, -(-_tiling(workload, config).longest // STEP))
 
+    def blocks_have_threads(config: SplitConfig) -> bool:
+        """A block has at most 512 threads, whose registers are not limited then."""
+        return config.warps * config.groups <= _MOST_WARPS
+
+    def blocks_have_groups(config: SplitConfig) -> bool:
+        """No block has more groups than there are."""
+        return config.groups <= _tiling(workload, config).groups
+
     def sums_fit(config: SplitConfig) -> bool:
         """Shared memory holds the sums of all warps."""
         return _tiling(workload, config).sum_bytes <= target.smem_bytes
 
     def features(config: SplitConfig) -> Mapping[str, float]:
         blocks = -(-workload.n // config.columns) * _tiling(workload, config).groups
+        blocks = -(-blocks // config.groups)
         return {"blocks": float(blocks), "estimate": estimate(workload, config, target)}
 
     def tiles_are_several(config: SplitConfig) -> bool:
@@ -89,9 +102,10 @@ def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
         return not config.by_tiles or config.columns < workload.n
 
     constraints = (
-        tiles_are_several, rows_are_few_bytes, blocks_are_not_empty, warps_have_steps, sums_fit,
+        tiles_are_several, rows_are_few_bytes, blocks_are_not_empty, warps_have_steps,
+        blocks_have_threads, blocks_have_groups, sums_fit,
     )  # fmt: skip
-    knobs = {"columns": _COLUMNS, "warps": _WARPS, "by_tiles": (False, True)}
+    knobs = {"columns": _COLUMNS, "warps": _WARPS, "groups": _GROUPS, "by_tiles": (False, True)}
     return Space(SplitConfig, knobs, constraints, features)
 
 
@@ -103,7 +117,8 @@ def default(workload: Spmm, target: Target) -> SplitConfig:
 
 def _tiling(workload: Spmm, config: SplitConfig) -> PanelTiling:
     """How the sparse side is packed: groups one after the other, the longest first."""
-    return PanelTiling(workload, PanelConfig(config.columns, config.warps, 1, 1, staged=False))
+    warps = config.warps * config.groups
+    return PanelTiling(workload, PanelConfig(config.columns, warps, 1, 1, staged=False))
 
 
 def _steps(workload: Spmm, config: SplitConfig) -> int:
@@ -115,9 +130,10 @@ def _steps(workload: Spmm, config: SplitConfig) -> int:
 def build(workload: Spmm, config: SplitConfig, target: Target) -> PrimFunc:
     """The product; parameters b, residual?, those of `packed`, y."""
     tiling, tiles = _tiling(workload, config), -(-workload.n // config.columns)
+    blocks = -(-tiling.groups // config.groups)
     own = {
-        "WARPS": config.warps, "TILES": tiles, "GROUPS": tiling.groups,
-        "BY_TILES": config.by_tiles, "ROWS_INSIDE": workload.m % GROUP == 0,
+        "WARPS": config.warps, "TILES": tiles, "GROUPS": tiling.groups, "TEAMS": config.groups,
+        "GROUP_BLOCKS": blocks, "BY_TILES": config.by_tiles, "ROWS_INSIDE": workload.m % GROUP == 0,
         "COLUMNS_INSIDE": workload.n % config.columns == 0,
     }  # fmt: skip
     source = UNSTAGED_SOURCE + SPLIT_SOURCE
@@ -129,7 +145,7 @@ def build(workload: Spmm, config: SplitConfig, target: Target) -> PrimFunc:
         smem = builder.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=128)
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
-    return thread_kernel(parameters, tiles * tiling.groups, tiling.threads, target, body)
+    return thread_kernel(parameters, tiles * blocks, tiling.threads, target, body)
 
 
 def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.ndarray, ...]:

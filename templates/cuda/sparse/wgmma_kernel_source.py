@@ -31,8 +31,12 @@ __device__ __forceinline__ void multiply_columns(
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read.
+  constexpr bool FREE = ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS;
+  if constexpr (!FREE) {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  }
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
         sums, own, from, y, terms, staging, first_row, column, lane, warp);

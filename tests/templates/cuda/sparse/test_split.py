@@ -1,4 +1,4 @@
-"""Products whose groups have blocks of their own, and epilogues of one scale, on the emulator."""
+"""Products whose groups have warps of their own, and epilogues of one scale, on the emulator."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _of_step(held: np.ndarray, places: np.ndarray, columns: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (replace(WORKLOAD, n=144), SplitConfig(128, 1)),
-        (UNIFORM, SplitConfig(32, 8)),
+        (replace(WORKLOAD, n=144), SplitConfig(128, 1, 8)),
+        (UNIFORM, SplitConfig(32, 4, 2, by_tiles=True)),
         (
             replace(WORKLOAD, weight_dtype="int16", in_dtype="int4", epilogue=Epilogue("float16")),
             SplitConfig(64, 2),
