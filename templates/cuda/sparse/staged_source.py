@@ -60,8 +60,8 @@ __device__ __forceinline__ void store_value(unsigned char* panel, int row, int b
   else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
 }
 
-// Pieces of 16 bytes of the panel that a thread reads at once, those of some turns. From turn to turn
-// a thread goes on by whole eights of rows, so that its places in an eight stay as they are.
+// Pieces of 16 bytes of the panel that a thread reads at once, those of some turns. From one turn to
+// the next a thread goes on by whole eights of rows, so that its place in an eight stays.
 constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = 4;
 constexpr unsigned EIGHTS_A_TURN = THREADS / CHUNKS / 8;
 struct PanelPieces { uint4 columns[AT_ONCE]; };
@@ -125,7 +125,8 @@ __device__ __forceinline__ void load_panel(
         }
       }
       store_value(panel, row, at * RIGHT_DIGITS, value);
-      if (row < COPIED_ROWS) store_value(panel, second_place(row / 8, row % 8), at * RIGHT_DIGITS, value);
+      if (row < COPIED_ROWS)
+        store_value(panel, second_place(row / 8, row % 8), at * RIGHT_DIGITS, value);
     }
   }
 }
