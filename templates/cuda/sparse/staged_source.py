@@ -60,7 +60,7 @@ __device__ __forceinline__ void store_value(unsigned char* panel, int row, int b
   else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
 }
 
-// Pieces of 16 bytes of the panel that a thread reads at once, those of some turns. From one turn to
+// Pieces of 16 bytes of the panel that a thread reads at once, of some turns. From one turn to
 // the next a thread goes on by whole eights of rows, so that its place in an eight stays.
 constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = 4;
 constexpr unsigned EIGHTS_A_TURN = THREADS / CHUNKS / 8;
