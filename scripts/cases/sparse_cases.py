@@ -241,8 +241,27 @@ def collection_cases(vector: int = 8) -> list[SparseCase]:
     return cases
 
 
+def one_scale_cases() -> list[SparseCase]:
+    """Products of bytes of the table with one scale and no bias, which is what other libraries do.
+
+    Of the collection those with 256 columns too.
+    """
+    plain = [case for case in table_cases() if case.workload.weight_dtype == "int8"]
+    plain = [case for case in plain if case.workload.in_dtype == "int8"]
+    plain += [case for case in collection_cases() if case.workload.n == 256]
+    epilogue = Epilogue(uniform=True)
+    return [
+        replace(
+            case,
+            name=f"{case.name} one scale",
+            workload=replace(case.workload, epilogue=epilogue),
+        )
+        for case in plain
+    ]
+
+
 SETS = {
-    "table": table_cases, "layer": layer_cases, "pairs": pair_cases,
+    "table": table_cases, "one_scale": one_scale_cases, "layer": layer_cases, "pairs": pair_cases,
     "collection": collection_cases, "model_layers": model_layer_cases,
 }  # fmt: skip
 """Cases by the name of what they are measured for."""

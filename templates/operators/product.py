@@ -150,10 +150,8 @@ class Product(Workload):
         if self.sparsity is not None:
             weight = np.asarray(constants["weight"])
             self.sparsity.check(weight.reshape(len(weight), -1), str(self))
-        if self.epilogue.uniform and not is_uniform(self.epilogue.out_dtype, constants):
-            raise InputError(
-                f"{self}: uniform, but scales differ, or there is a bias or zero point"
-            )
+        if self.epilogue.uniform:
+            require_uniform(self.epilogue.out_dtype, constants, str(self))
 
     def key_fields(self) -> dict[str, Any]:
         fields = super().key_fields()
@@ -251,14 +249,14 @@ class Product(Workload):
         }
 
 
-def is_uniform(out_dtype: str, constants: Constants) -> bool:
-    """Whether the constants are those of a `uniform` epilogue."""
+def require_uniform(out_dtype: str, constants: Constants, named: str) -> None:
+    """Raise InputError unless the constants are those of a `uniform` epilogue."""
     scale, bias = np.asarray(constants["scale"]), np.asarray(constants["bias"])
     *_, low, high, zero_point = np.asarray(constants["scalars"])
     plain = zero_point == 0 and (low, high) == INTEGER_RANGE[out_dtype]
-    return bool(
-        plain and np.all(scale == scale[0]) and not bias.any() and not constants.get("x_zero_point")
-    )
+    plain = plain and np.all(scale == scale[0]) and not bias.any()
+    if not plain or constants.get("x_zero_point"):
+        raise InputError(f"{named}: uniform, but scales differ, or there is a bias or zero point")
 
 
 def behind_table(

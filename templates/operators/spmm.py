@@ -20,6 +20,7 @@ from autoq.templates.epilogue import (
 )
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.product import require_uniform
 from autoq.templates.operators.spmm_dtypes import (
     FLOATS,
     ZERO_POINTS,
@@ -212,6 +213,9 @@ class Spmm(Workload, operator="spmm"):
         if found.blocks > self.structure.blocks or found.longest_row > self.structure.longest_row:
             raise InputError(f"{self}: the matrix is of {found}, not of {self.structure}")
         low, high = value_range(self.weight_dtype)
+        if self.epilogue.uniform:
+            known = {**constants, "x_zero_point": constants.get("b_zero_point", 0)}
+            require_uniform(self.epilogue.out_dtype, known, str(self))
         values = np.asarray(constants["values"])
         if values.min(initial=0) < low or values.max(initial=0) > high:
             raise InputError(
@@ -261,9 +265,8 @@ class Spmm(Workload, operator="spmm"):
         spread *= math.sqrt(max(1, self.structure.mean_row))
         most_bias = min(int(spread), 1 << 28)
         step = 1 if epilogue.activation == "none" else 1 / 32
-        low, high, zero_point = bounds(
-            epilogue.out_dtype, -7 if epilogue.out_dtype == "int8" else 7
-        )
+        shift = 0 if epilogue.uniform else -7 if epilogue.out_dtype == "int8" else 7
+        low, high, zero_point = bounds(epilogue.out_dtype, shift)
         constants = {
             "values": matrix.values,
             "columns": matrix.indices,
@@ -279,6 +282,9 @@ class Spmm(Workload, operator="spmm"):
         }  # fmt: skip
         if not self.floating:
             constants["b_zero_point"] = ZERO_POINTS[self.in_dtype]
+        if epilogue.uniform:
+            constants["scale"][:], constants["bias"][:] = constants["scale"][0], 0
+            constants["b_zero_point"] = 0
         if epilogue.float_bias:
             constants["float_bias"] = rng.uniform(-40 * step, 40 * step, self.m).astype(np.float32)
         return random_inputs(rng, self.inputs), constants

@@ -13,8 +13,10 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.sparse.source import FINISH, HEADING, PRODUCT, SHIFT
-from autoq.templates.element import element
+from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
+from autoq.templates.epilogue.cuda.short_forms.words import IS_ONE_SCALE, WORDS, words_of
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.spmm import Spmm
@@ -52,6 +54,13 @@ class Finished(Protocol):
     def planes(self) -> int: ...
     @property
     def b_offset(self) -> int: ...
+
+
+def has_one_scale(tiling: Finished) -> bool:
+    """Whether an output is a function of the sum of its products of bytes alone."""
+    workload = tiling.workload
+    bytes_in = workload.in_dtype in ("int8", "uint8") and tiling.left_digits == 1
+    return workload.epilogue.uniform and bytes_in
 
 
 SCHEDULE = ("values", "places", "starts", "rows_of", "runs", "firsts")
@@ -92,6 +101,7 @@ def device_functions(
             "LEFT_DIGITS": tiling.left_digits, "RIGHT_DIGITS": tiling.right_digits,
             "DIGIT_BITS": tiling.digit_bits, "SIXTY_FOUR": workload.wide,
             "FLOATS": workload.floating,
+            "ONE_SCALE": has_one_scale(tiling), "IS_ONE_SCALE": int(IS_ONE_SCALE),
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
             "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, "STREAMED": False,
             **constants,
@@ -129,7 +139,7 @@ def _entry(tiling: Finished, schedule: Sequence[str]) -> str:
     """C++ of spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread)."""
     terms = [*tiling.workload.inputs[1:], *term_specs(tiling)]
     types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
-    types["bias"] = "ACC"
+    types |= {"bias": "ACC"} if "bias" in types else {}
     taken = [name for name in types if name == "residual"]
     own = [name for name in types if name != "residual"]
     names = (*taken, *schedule, *own)
@@ -150,9 +160,11 @@ def _entry(tiling: Finished, schedule: Sequence[str]) -> str:
 def term_specs(tiling: Finished) -> tuple[TensorSpec, ...]:
     """What the epilogue reads of the constants, for the rows of groups in their order in the steps.
 
-    Those of a group more are read ahead.
+    Those of a group more are read ahead. Of one scale for all the words are `words.ONE_SCALE`.
     """
     workload, terms = tiling.workload, tiling.terms
+    if has_one_scale(tiling):
+        return (TensorSpec("scalars", (WORDS,), "float32"),)
     bias = TensorSpec("bias", (terms,), _bias_dtype(workload))
     if workload.epilogue.out_dtype == "int32":
         return (bias,)
@@ -179,6 +191,8 @@ def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tupl
     Where it leaves int32, it wraps as sums do, and what both are together is right.
     """
     workload = tiling.workload
+    if has_one_scale(tiling):
+        return (_numbers(workload, constants),)
 
     def in_order(values: np.ndarray) -> np.ndarray:
         padded = np.zeros(max(int(rows.max()) + 1, workload.m), values.dtype)
@@ -194,6 +208,15 @@ def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tupl
         arrays.append(packed_scales(workload.epilogue, constants, in_order))
         arrays.append(packed_scalars(workload.epilogue, constants))
     return tuple(arrays)
+
+
+def _numbers(workload: Spmm, constants: Constants) -> np.ndarray:
+    """The words of one scale for all rows."""
+    matrix = workload.matrix(constants)
+    most = np.abs(matrix.values.astype(np.int64)).max(initial=0) * matrix.lengths.max(initial=0)
+    largest = float(most) * max(map(abs, INTEGER_RANGE[workload.in_dtype]))
+    scale = float(np.asarray(constants["scale"])[0])
+    return words_of(one_scale(workload.epilogue.out_dtype, scale, largest))
 
 
 def packed_all(tiling: PanelTiling) -> tuple[TensorSpec, ...]:

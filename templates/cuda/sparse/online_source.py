@@ -50,11 +50,11 @@ __device__ __forceinline__ void multiply_sparse(
   const int warp = thread / 32, number = thread % 32;
   const Lane lane = {number, tile + warp * 32 + number / 4 * 4};
   const int begin = __ldg(starts + group), end = __ldg(starts + group + 1);
-  const Channels own = shared_terms(from);
+  const Channels own = terms_of(from);
   const Rows rows = rows_from(from, group, lane);
   const uint2* own_values = reinterpret_cast<const uint2*>(values) + number;
   int sums[ALL_SUMS];
-  clear(sums);
+  clear(sums, start_of(own));
   uint4 held[EACH];
   if constexpr (AHEAD) read_rows(held, b, places, begin, tile, thread);
   #pragma unroll 1

@@ -89,8 +89,9 @@ def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
 def second_place(tiling: PanelTiling, row: np.ndarray) -> np.ndarray:
     """Where a row of the panel has its second place: each eight is turned by another count."""
     eight = row // BANK_ROWS
-    turned = (row + 1 + eight % (BANK_ROWS - 1)) % BANK_ROWS
-    return tiling.first_copy + eight * BANK_ROWS + turned
+    of_eight = eight % BANK_ROWS
+    turned = np.where(of_eight == BANK_ROWS - 1, BANK_ROWS // 2, 1 + of_eight)
+    return tiling.first_copy + eight * BANK_ROWS + (row + turned) % BANK_ROWS
 
 
 def row_places(tiling: PanelTiling, matrix: VectorMatrix) -> np.ndarray:

@@ -45,9 +45,37 @@ template <int LEFT, int RIGHT> __device__ __forceinline__ void product(
 """What the multiplication of a step takes."""
 
 FINISH = r"""
+// What all rows share. Of one scale `first` has the first words of `words.ONE_SCALE`: the form, of
+// which PACK is the shorter one, the scale, what is added, and what sums start from.
+__device__ __forceinline__ Channels terms_of(const Constants& from) {
+  if constexpr (!ONE_SCALE) return shared_terms(from);
+  Channels own = {};
+  own.first = __ldg(reinterpret_cast<const float4*>(from.scalars));
+  own.form = own.first.x == IS_ONE_SCALE ? Form::PACK : Form::ANY;
+  return own;
+}
+__device__ __forceinline__ int start_of(const Channels& own) {
+  return ONE_SCALE ? __float_as_int(own.first.w) : 0;
+}
+// The forms that a kernel holds: of one scale PACK and ANY.
+constexpr bool SHORT = SATURATES || ONE_SCALE, SHIFTS = SATURATES && !ONE_SCALE;
+constexpr Form LAST = SHIFTS ? Form::CLAMP : Form::ANY;
+template <bool FUSED> __device__ __forceinline__ Raw<OUT, V> of_one_scale(
+    const int (&acc)[V], const float4& numbers) {
+  float value[V];
+  #pragma unroll
+  for (int i = 0; i < V; ++i)
+    value[i] = FUSED ? __fmaf_rn(__int_as_float(acc[i]), numbers.y, numbers.z)
+                     : element::scaled(acc[i], numbers.y);
+  if constexpr (V == 4)
+    return {element::converted4(value[0], value[1], value[2], value[3])};
+  else
+    return quantise<OUT, V>(value, LEAST, MOST, 0.f);
+}
 // What the epilogue takes for a lane's two rows of a group.
 __device__ __forceinline__ Rows rows_from(const Constants& from, int group, const Lane& lane) {
   Rows rows = {};
+  if constexpr (ONE_SCALE) return rows;
   const int pair = group * 4 + lane.number % 4;
   const auto bias = __ldg(reinterpret_cast<const Sum<SIXTY_FOUR>::pair*>(from.bias) + pair);
   rows.bias[0] = bias.x, rows.bias[1] = bias.y;
@@ -75,51 +103,66 @@ template <class T, int W> __device__ __forceinline__ void stream(T* to, const Ra
   else store<T, W>(to, raw);
 }
 
+// V neighbouring outputs of row r of a lane's two, from where `at` is in y, of the sums of planes.
+template <Form FORM> __device__ __forceinline__ Raw<OUT, V> group_outputs(
+    const int (&sums)[PLANES][V], const Rows& rows, int r, Channels own, const Constants& from,
+    int at) {
+  Raw<ACC, V> bias;
+  int acc[V];
+  #pragma unroll
+  for (int j = 0; j < V; ++j) {
+    bias.word[j] = SIXTY_FOUR || FLOATS ? 0 : (unsigned)rows.bias[r];
+    own.scale.word[j] = __float_as_uint(rows.scale[r]);SHIFT;
+    Total total = SIXTY_FOUR ? rows.bias[r] : 0;
+    #pragma unroll
+    for (int plane = 0; plane < PLANES; ++plane)
+      total += (Total)sums[plane][j] << (DIGIT_BITS * plane);
+    acc[j] = total;
+    if constexpr (SIXTY_FOUR)
+      acc[j] = __float_as_int(__fmul_rn(__ll2float_rn(total), rows.scale[r]));
+    if constexpr (FLOATS)
+      acc[j] = __float_as_int(
+          __fmul_rn(__int_as_float(added(acc[j], (int)rows.bias[r])), rows.scale[r]));
+  }
+  Raw<ADDEND, V> addends = {};
+  if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
+  if constexpr (ONE_SCALE) return of_one_scale<FORM == Form::PACK>(acc, own.first);
+  else return outputs<FORM>(acc, bias, addends, own);
+}
+// Where a sum of a lane's column c of row r of its two is.
+__device__ __forceinline__ constexpr int place_of_sum(int plane, int c, int r) {
+  return plane * SUMS + c / 2 * 4 + c % 2 * 2 + r;
+}
+
+// The sums of V columns of a lane from c on, of row r of its two.
+__device__ __forceinline__ void sums_of(
+    int (&planes)[PLANES][V], const int (&sums)[ALL_SUMS], int c, int r) {
+  #pragma unroll
+  for (int plane = 0; plane < PLANES; ++plane)
+    #pragma unroll
+    for (int j = 0; j < V; ++j) planes[plane][j] = sums[place_of_sum(plane, c + j, r)];
+}
+
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
-// rows so far apart, of which y points to the lane's first column and which may lie outside of y;
-// the second half of its columns there is GAP columns behind the first one.
-template <Form FORM, int STAGED_PITCH = 0, int GAP = 0>
+// rows so far apart, of which y points to the lane's first column and which may lie outside of y.
+template <Form FORM, int STAGED_PITCH = 0>
 __device__ __forceinline__ void finish_group(
-    const int (&sums)[ALL_SUMS], const Rows& rows, Channels own, const Constants& from, OUT* y,
-    int first_row, const Lane& lane) {
+    const int (&sums)[ALL_SUMS], const Rows& rows, const Channels& own, const Constants& from,
+    OUT* y, int first_row, const Lane& lane) {
   constexpr bool ANYWHERE = STAGED_PITCH && !RESIDUAL;
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 2 * (lane.number % 4) + r;
     if (!ANYWHERE && !ROWS_INSIDE && row >= M) continue;
-    Raw<ACC, V> bias;
-    #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      bias.word[i] = SIXTY_FOUR || FLOATS ? 0 : (unsigned)rows.bias[r];
-      own.scale.word[i] = __float_as_uint(rows.scale[r]);SHIFT;
-    }
     #pragma unroll
     for (int i = 0; i < OWN / V; ++i) {
       if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V * APART >= N) continue;
-      int acc[V];
-      #pragma unroll
-      for (int j = 0; j < V; ++j) {
-        const int c = i * V + j;
-        Total total = SIXTY_FOUR ? rows.bias[r] : 0;
-        #pragma unroll
-        for (int plane = 0; plane < PLANES; ++plane)
-          total += (Total)sums[plane * SUMS + c / 2 * 4 + c % 2 * 2 + r] << (DIGIT_BITS * plane);
-        acc[j] = total;
-        if constexpr (SIXTY_FOUR)
-          acc[j] = __float_as_int(__fmul_rn(__ll2float_rn(total), rows.scale[r]));
-        if constexpr (FLOATS)
-          acc[j] = __float_as_int(
-              __fmul_rn(__int_as_float(added(acc[j], (int)rows.bias[r])), rows.scale[r]));
-      }
+      int planes[PLANES][V];
+      sums_of(planes, sums, i * V, r);
       const int at = row * N + lane.column + i * V * APART;
-      Raw<ADDEND, V> addends = {};
-      if constexpr (RESIDUAL) addends = load<ADDEND, V>(from.residual + at);
       OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V * APART : y + at;
-      const Raw<OUT, V> found = outputs<FORM>(acc, bias, addends, own);
-      if constexpr (GAP > 0) {
-        store<OUT, V / 2>(to, Raw<OUT, V / 2>{found.word[0]});
-        store<OUT, V / 2>(to + GAP, Raw<OUT, V / 2>{found.word[0] >> 16});
-      } else if constexpr (STREAMED && STAGED_PITCH == 0) {
+      const Raw<OUT, V> found = group_outputs<FORM>(planes, rows, r, own, from, at);
+      if constexpr (STREAMED && STAGED_PITCH == 0) {
         stream<OUT, V>(to, found);
       } else {
         store<OUT, V>(to, found);
@@ -130,17 +173,17 @@ __device__ __forceinline__ void finish_group(
 __device__ __forceinline__ void finish(
     const int (&sums)[ALL_SUMS], const Rows& rows, const Channels& own, const Constants& from,
     OUT* y, int first_row, const Lane& lane) {
-  if (SATURATES && own.form == Form::PACK)
-    finish_group<SATURATES ? Form::PACK : Form::ANY>(sums, rows, own, from, y, first_row, lane);
-  else if (SATURATES && own.form == Form::SHIFT)
-    finish_group<SATURATES ? Form::SHIFT : Form::ANY>(sums, rows, own, from, y, first_row, lane);
+  if (SHORT && own.form == Form::PACK)
+    finish_group<SHORT ? Form::PACK : Form::ANY>(sums, rows, own, from, y, first_row, lane);
+  else if (SHIFTS && own.form == Form::SHIFT)
+    finish_group<SHIFTS ? Form::SHIFT : Form::ANY>(sums, rows, own, from, y, first_row, lane);
   else
-    finish_group<SATURATES ? Form::CLAMP : Form::ANY>(sums, rows, own, from, y, first_row, lane);
+    finish_group<LAST>(sums, rows, own, from, y, first_row, lane);
 }
 
-__device__ __forceinline__ void clear(int (&sums)[ALL_SUMS]) {
+__device__ __forceinline__ void clear(int (&sums)[ALL_SUMS], int start) {
   #pragma unroll
-  for (int i = 0; i < ALL_SUMS; ++i) sums[i] = 0;
+  for (int i = 0; i < ALL_SUMS; ++i) sums[i] = start;
 }
 """
 """What follows the last step of a group."""
@@ -193,12 +236,13 @@ __device__ __forceinline__ void multiply_sparse(
   #pragma unroll
   for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
   int begin = __ldg(starts + group), end = __ldg(starts + group + 1), row = __ldg(rows_of + group);
-  const Channels own = shared_terms(from);
+  const Channels own = terms_of(from);
   Rows rows = rows_from(from, group, lane);
   load_panel(smem, of_panel, b, first_column, thread);
   if constexpr (STAGED) __syncthreads();
   int sums[ALL_SUMS];
-  clear(sums);
+  const int origin = start_of(own);  // of a group that several runs have the first one's alone
+  clear(sums, begin < start ? 0 : origin);
   int base = start, at = start;
   bool unfinished = false;
   while (at < stop) {
@@ -227,7 +271,7 @@ __device__ __forceinline__ void multiply_sparse(
     } else {
       finish(sums, rows, own, from, y, row, lane);
     }
-    clear(sums);
+    clear(sums, origin);
     begin = end, end = next_end, row = next_row, rows = next_rows, ++group;
   }
   __syncthreads();
@@ -245,7 +289,7 @@ __device__ __forceinline__ void multiply_sparse(
 """
 
 SHIFT = """
-      own.shift.word[i] = __float_as_uint(rows.shift[r]);"""
+    own.shift.word[j] = __float_as_uint(rows.shift[r]);"""
 
 PRODUCT = r"""
   if constexpr (LEFT == LEFT_DIGIT && RIGHT == RIGHT_DIGIT)

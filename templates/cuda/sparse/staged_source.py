@@ -30,15 +30,17 @@ __device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
     return STREAMED ? __ldcs(from) : __ldg(from);
   }
 }
-// The second place of a row, which has other banks.
-__device__ __forceinline__ int second_place(int row) {
-  return FIRST_COPY + row / 8 * 8 + (row + 1 + row / 8 % 7) % 8;
+// The second place of row `low` of an eight, which has other banks: an eight's rows are turned.
+__device__ __forceinline__ unsigned second_place(unsigned eight, unsigned low) {
+  const unsigned turned = eight % 8 == 7 ? 4 : 1 + eight % 8;
+  return FIRST_COPY + eight * 8 + (low + turned) % 8;
 }
-__device__ __forceinline__ void store_columns(unsigned char* panel, int row, int at, uint4 v) {
+__device__ __forceinline__ void store_columns(
+    unsigned char* panel, unsigned row, unsigned at, uint4 v) {
   unsigned char* row_start = panel + row * ROW_BYTES;
   const unsigned words[4] = {v.x, v.y, v.z, v.w};
   if constexpr (CHUNKS == 1) *reinterpret_cast<uint4*>(row_start) = v;
-  const int moved = row % 8 * CHUNKS / 8;
+  const unsigned moved = row % 8 * CHUNKS / 8;
   unsigned char* to = row_start + at / 2 / CHUNKS * 2;
   #pragma unroll
   for (int c = 0; c < CHUNKS; ++c) {
@@ -62,30 +64,41 @@ __device__ __forceinline__ void store_value(unsigned char* panel, int row, int b
   else *reinterpret_cast<unsigned short*>(to) = (unsigned short)value;
 }
 
-// Pieces of 16 bytes of the panel that a thread reads at once, those of some turns.
+// Pieces of 16 bytes of the panel that a thread reads at once, of some turns. From one turn to
+// the next a thread goes on by whole eights of rows, so that its place in an eight stays.
 constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = 4;
+constexpr unsigned EIGHTS_A_TURN = THREADS / CHUNKS / 8;
 struct PanelPieces { uint4 columns[AT_ONCE]; };
-__device__ __forceinline__ bool is_piece(int turn, int i) {
-  return (TURNS % AT_ONCE == 0 || turn < TURNS) && (PIECES % THREADS == 0 || i < PIECES);
-}
+struct Piece {
+  unsigned eight, low, at;
+  __device__ __forceinline__ Piece(unsigned thread, int turn)
+      : eight(thread / (8 * CHUNKS) + turn * EIGHTS_A_TURN), low(thread / CHUNKS % 8),
+        at(thread % CHUNKS) {}
+  __device__ __forceinline__ unsigned row() const { return eight * 8 + low; }
+  __device__ __forceinline__ bool is_there(int turn) const {
+    return (TURNS % AT_ONCE == 0 || turn < TURNS) && (PIECES % THREADS == 0 || row() < K);
+  }
+};
 __device__ __forceinline__ void read_pieces(
     PanelPieces& held, const B* b, int first_column, int thread, int turn) {
   #pragma unroll
   for (int u = 0; u < AT_ONCE; ++u) {
-    const int i = thread + (turn + u) * THREADS, column = i % CHUNKS * CHUNK_COLUMNS;
-    if (is_piece(turn + u, i))
-      held.columns[u] = load_columns(b, i / CHUNKS, first_column + column);
+    const Piece piece(thread, turn + u);
+    if (piece.is_there(turn + u))
+      held.columns[u] = load_columns(b, piece.row(), first_column + piece.at * CHUNK_COLUMNS);
   }
 }
 __device__ __forceinline__ void store_pieces(
     unsigned char* panel, const PanelPieces& held, int thread, int turn) {
   #pragma unroll
   for (int u = 0; u < AT_ONCE; ++u) {
-    const int i = thread + (turn + u) * THREADS, row = i / CHUNKS, at = i % CHUNKS * 16;
-    if (!is_piece(turn + u, i)) continue;
-    store_columns(panel, row, at, held.columns[u]);
+    const Piece piece(thread, turn + u);
+    if (!piece.is_there(turn + u)) continue;
+    store_columns(panel, piece.row(), piece.at * 16, held.columns[u]);
     if constexpr (COPIED_ROWS > 0)
-      if (row < COPIED_ROWS) store_columns(panel, second_place(row), at, held.columns[u]);
+      if (piece.row() < COPIED_ROWS)
+        store_columns(
+            panel, second_place(piece.eight, piece.low), piece.at * 16, held.columns[u]);
   }
 }
 // The first pieces are on their way while a warp reads what it multiplies.
@@ -116,7 +129,8 @@ __device__ __forceinline__ void load_panel(
         }
       }
       store_value(panel, row, at * RIGHT_DIGITS, value);
-      if (row < COPIED_ROWS) store_value(panel, second_place(row), at * RIGHT_DIGITS, value);
+      if (row < COPIED_ROWS)
+        store_value(panel, second_place(row / 8, row % 8), at * RIGHT_DIGITS, value);
     }
   }
 }

@@ -34,31 +34,32 @@ __device__ __forceinline__ void fetch_first_places(Step& step, const Place* plac
 // A lane's columns of the row of b at `place`.
 __device__ __forceinline__ void gather(
     unsigned (&words)[LANE_BYTES / 4], const B* b, unsigned place, const Lane& lane) {
-  constexpr int BYTES = NEAR * RIGHT_DIGITS;
+  // All columns of a lane by one load where these are aligned in every row.
+  constexpr int TOGETHER = N % OWN == 0 && !FLOATS ? OWN : NEAR, BYTES = TOGETHER * RIGHT_DIGITS;
   #pragma unroll
   for (int w = 0; w < LANE_BYTES / 4; ++w) words[w] = 0;
   if constexpr (NIBBLES) {
-    constexpr int TOGETHER = N % OWN == 0 ? OWN : 4;  // columns that a load has, two a byte
+    constexpr int TWO = N % OWN == 0 ? OWN : 4;  // columns that a load has, two a byte
     #pragma unroll
-    for (int i = 0; i < OWN / TOGETHER; ++i) {
-      const int column = lane.column + i * TOGETHER;
+    for (int i = 0; i < OWN / TWO; ++i) {
+      const int column = lane.column + i * TWO;
       if (!COLUMNS_INSIDE && column >= N) break;
-      const Raw<B, TOGETHER / 2> raw = load<B, TOGETHER / 2>(b + (place + column) / 2);
-      if constexpr (TOGETHER == 4) {
+      const Raw<B, TWO / 2> raw = load<B, TWO / 2>(b + (place + column) / 2);
+      if constexpr (TWO == 4) {
         unsigned none;
         widen(raw.word[0], words[i], none);
       } else {
         #pragma unroll
-        for (int w = 0; w < TOGETHER / 4; w += 2)
-          widen(raw.word[w / 2], words[i * TOGETHER / 4 + w], words[i * TOGETHER / 4 + w + 1]);
+        for (int w = 0; w < TWO / 4; w += 2)
+          widen(raw.word[w / 2], words[i * TWO / 4 + w], words[i * TWO / 4 + w + 1]);
       }
     }
     return;
   }
   #pragma unroll
-  for (int i = 0; i < OWN / NEAR; ++i) {
-    if (COLUMNS_INSIDE || lane.column + i * NEAR < N) {
-      const Raw<B, NEAR> raw = load<B, NEAR>(b + (place + lane.column + i * NEAR));
+  for (int i = 0; i < OWN / TOGETHER; ++i) {
+    if (COLUMNS_INSIDE || lane.column + i * TOGETHER < N) {
+      const Raw<B, TOGETHER> raw = load<B, TOGETHER>(b + (place + lane.column + i * TOGETHER));
       #pragma unroll
       for (int w = 0; w < (BYTES + 3) / 4; ++w)
         words[i * BYTES / 4 + w] |= raw.word[w] << (8 * (i * BYTES % 4));

@@ -12,10 +12,11 @@ __device__ __forceinline__ void multiply_columns(
     unsigned char* smem, const RowTerms& terms, int order, int first_row, int first_column,
     int warp, int number) {
   int sums[TILES][TILE_SUMS];
+  const Channels own = terms_of(from);
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = 0;
+    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = start_of(own);
   terms.fetch(from, order * VECTOR, 32 * warp + number);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
@@ -28,19 +29,21 @@ __device__ __forceinline__ void multiply_columns(
     }
   const int column = first_column + warp * TILES * 16;
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
-  const Channels own = shared_terms(from);
   unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read.
+  constexpr bool FREE = ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS;
+  if constexpr (!FREE) {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
+  }
   const auto finish_all = [&](auto form) {
     finish_rows<decltype(form)::value>(
         sums, own, from, y, terms, staging, first_row, column, lane, warp);
   };
-  if (SATURATES && own.form == Form::PACK) finish_all(Is<SATURATES ? Form::PACK : Form::ANY>());
-  else if (SATURATES && own.form == Form::SHIFT)
-    finish_all(Is<SATURATES ? Form::SHIFT : Form::ANY>());
-  else finish_all(Is<SATURATES ? Form::CLAMP : Form::ANY>());
+  if (SHORT && own.form == Form::PACK) finish_all(Is<SHORT ? Form::PACK : Form::ANY>());
+  else if (SHIFTS && own.form == Form::SHIFT) finish_all(Is<SHIFTS ? Form::SHIFT : Form::ANY>());
+  else finish_all(Is<LAST>());
 }
 
 __device__ __forceinline__ void multiply_sparse(

@@ -12,6 +12,7 @@ FINISH_ROWS = r"""
 struct RowTerms {
   Total* bias;
   __device__ __forceinline__ void fetch(const Constants& from, int first, int thread) const {
+    if constexpr (ONE_SCALE) return;
     for (int i = thread; i < VECTOR; i += 32 * CONSUMERS) {
       const unsigned to = (unsigned)__cvta_generic_to_shared(bias + i);
       start_copy(to, reinterpret_cast<const Total*>(from.bias) + first + i);
@@ -29,6 +30,7 @@ struct RowTerms {
   __device__ __forceinline__ Rows of(int row) const {
     const float* scale = reinterpret_cast<const float*>(bias + VECTOR);
     Rows rows = {};
+    if constexpr (ONE_SCALE) return rows;
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
       rows.bias[r] = bias[row + r];
@@ -43,7 +45,30 @@ __device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
   if constexpr (STREAMED) __stcs(to, sixteen);
   else *to = sixteen;
 }
+// Eights of rows that are staged together, and tiles of an epilogue, of which two are turned.
+constexpr int FEW = STAGES_Y ? 4 / sizeof(OUT) : 4;
+constexpr int STAGED_EIGHTS = EIGHTS < FEW ? EIGHTS : FEW;
+constexpr int FINISHED = COLUMNS / 16;
+constexpr bool TURNS = STAGES_Y && FINISHED > 1 && !NIBBLES;
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
+
+// Two tiles of eight rows as bytes: what a lane has of a tile, two columns of its two rows, is what
+// stmatrix takes. to: in shared memory, a row of a tile of each lane.
+template <Form FORM> __device__ __forceinline__ void stage_turned(
+    const int (&sums)[ALL_SUMS], const Rows& rows, const Channels& own, const Constants& from,
+    unsigned to) {
+  static_assert(V == 4 && OWN == 4);
+  unsigned words[2];
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    int planes[PLANES][V];
+    sums_of(planes, sums, 0, r);
+    words[r] = group_outputs<FORM>(planes, rows, r, own, from, 0).word[0];
+  }
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+               :: "r"(to), "r"(__byte_perm(words[0], words[1], 0x5410)),
+                  "r"(__byte_perm(words[0], words[1], 0x7632)) : "memory");
+}
 
 // Bytes, and 16-bit floats of floats, go through shared memory, where a warpgroup's columns of some
 // rows lie together, so that whole lines are written: a warp alone has 32 bytes of a row. Others
@@ -53,17 +78,16 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     const RowTerms& terms, unsigned char* staging, int first_row, int column, const Lane& lane,
     int warp) {
   constexpr int PIECE = 16 / sizeof(OUT), ROW_PIECES = 64 * TILES / PIECE;
-  constexpr int Y_PITCH = 64 * TILES + PIECE, FEW = STAGES_Y ? 4 / sizeof(OUT) : 4;
-  constexpr int TOGETHER = EIGHTS < FEW ? EIGHTS : FEW;
-  constexpr int ALL_PIECES = 8 * TOGETHER * ROW_PIECES, HALF = 8 * TOGETHER * Y_PITCH;
-  constexpr int FINISHED = COLUMNS / 16;  // tiles of an epilogue
-  constexpr int GAP = FINISHED > 1 && !NIBBLES ? 16 : 0;
+  constexpr int Y_PITCH = 64 * TILES + PIECE;
+  constexpr int ALL_PIECES = 8 * STAGED_EIGHTS * ROW_PIECES, HALF = 8 * STAGED_EIGHTS * Y_PITCH;
   constexpr bool WHOLE_ROWS = M % VECTOR == 0, WHOLE_COLUMNS = N % TILE == 0;
   const int own_column = warp % 4 * 16 * TILES, thread = warp % 4 * 32 + lane.number;
+  const unsigned turned = (unsigned)__cvta_generic_to_shared(staging) + own_column +
+      lane.number % 8 * Y_PITCH + lane.number / 8 % 2 * 16;
   #pragma unroll
   for (int j = 0; j < EIGHTS; ++j) {
     // The other half is still read when warps are at the next rows.
-    OUT* staged = reinterpret_cast<OUT*>(staging) + j / TOGETHER % 2 * HALF;
+    OUT* staged = reinterpret_cast<OUT*>(staging) + j / STAGED_EIGHTS % 2 * HALF;
     if (!WHOLE_ROWS && first_row + 8 * j >= M) break;
     const Rows rows = terms.of(8 * j + 2 * (lane.number % 4));
     #pragma unroll
@@ -73,26 +97,28 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       for (int e = 0; e < ALL_SUMS; ++e)
         eight[e] = sums[i + e % SUMS / 4][e / SUMS * PLANE_SUMS + 4 * j + e % 4];
       const Lane there = {lane.number, lane.column + 16 * i};
-      if constexpr (STAGES_Y) {
-        OUT* to = staged + j % TOGETHER * 8 * Y_PITCH + own_column + 16 * i;
+      if constexpr (TURNS) {
+        const int above = j / STAGED_EIGHTS % 2 * HALF + j % STAGED_EIGHTS * 8 * Y_PITCH;
+        stage_turned<FORM>(eight, rows, own, from, turned + above + 16 * i);
+      } else if constexpr (STAGES_Y) {
+        OUT* to = staged + j % STAGED_EIGHTS * 8 * Y_PITCH + own_column + 16 * i;
         to += lane.column - column;
-        finish_group<FORM, Y_PITCH, GAP>(
-            eight, rows, own, from, to, first_row + 8 * j, there);
+        finish_group<FORM, Y_PITCH>(eight, rows, own, from, to, first_row + 8 * j, there);
       } else {
         finish_group<FORM>(eight, rows, own, from, y, first_row + 8 * j, there);
       }
     }
     const bool last =
-        j % TOGETHER == TOGETHER - 1 || (!WHOLE_ROWS && first_row + 8 * (j + 1) >= M);
+        j % STAGED_EIGHTS == STAGED_EIGHTS - 1 || (!WHOLE_ROWS && first_row + 8 * (j + 1) >= M);
     if (STAGES_Y && last) {
-      const int above = first_row + 8 * (j - j % TOGETHER);
+      const int above = first_row + 8 * (j - j % STAGED_EIGHTS);
       asm volatile("bar.sync %0, 128;" :: "r"(2 + warp / 4) : "memory");
       #pragma unroll
       for (int first = 0; first < ALL_PIECES; first += 128) {
         const int piece = first + thread, row = piece / ROW_PIECES;
         const int at = piece % ROW_PIECES * PIECE, there = column - own_column + at;
         const bool inside = ALL_PIECES % 128 == 0 || piece < ALL_PIECES;
-        const bool here = WHOLE_ROWS || (row <= j % TOGETHER * 8 + 7 && above + row < M);
+        const bool here = WHOLE_ROWS || (row <= j % STAGED_EIGHTS * 8 + 7 && above + row < M);
         if (inside && here && (WHOLE_COLUMNS || there < N))
           write(reinterpret_cast<uint4*>(y + (above + row) * N + there),
                 *reinterpret_cast<const uint4*>(staged + row * Y_PITCH + at));

@@ -69,7 +69,10 @@ def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> No
     ("workload", "config"),
     [
         (Spmm(61, 80, 150, 16, Structure(256, 64, 96)), LongConfig(1, 1, 32, 2)),
-        (replace(WORKLOAD, in_dtype="uint8"), LongConfig(2, 1, 64, 3)),
+        (
+            replace(WORKLOAD, in_dtype="uint8", epilogue=Epilogue(uniform=True)),
+            LongConfig(2, 1, 64, 3),
+        ),
         (
             Spmm(256, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
             LongConfig(1, 2, 64, 2, 2),
@@ -88,7 +91,7 @@ def test_a_thread_multiplies_the_rows_that_ldmatrix_and_permutes_give_it() -> No
             LongConfig(1, 1, 32, 3, 4),
         ),
     ],
-    ids=["rows of 16", "unsigned", "multicast", "residual", "one product", "products", "empty"],
+    ids=["rows of 16", "of one scale", "multicast", "residual", "one product", "products", "empty"],
 )
 def test_outputs_are_right(workload: Spmm, config: LongConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)

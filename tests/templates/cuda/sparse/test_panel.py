@@ -103,7 +103,10 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
     ("workload", "config"),
     [
         # A row that is longer than all others together goes through the runs of many warps.
-        (Spmm(17, 40, 700, 8, Structure(640, 224, 640)), PanelConfig(32, 16, 1, 3)),
+        (
+            Spmm(17, 40, 700, 8, Structure(640, 224, 640), epilogue=Epilogue(uniform=True)),
+            PanelConfig(32, 16, 1, 3),
+        ),
         (Spmm(17, 40, 70, 2, Structure(0, 0, 0), "uint8"), PanelConfig(32, 4, 2, 2)),
         (replace(WORKLOAD, n=80), PanelConfig(64, 4, 2, 1, copies=True)),
         (
@@ -125,7 +128,7 @@ def test_more_groups_than_the_class_has_vectors_still_get_steps() -> None:
         ),
     ],
     ids=[
-        "long row",
+        "long row of one scale",
         "empty",
         "copies",
         "copies of nibbles",

@@ -1,0 +1,9 @@
+"""Layers by `spmm_split`, with activations turned in front of it and behind it."""
+
+from __future__ import annotations
+
+from autoq.templates.cuda.device.permute import permute_kernel, permutes
+from autoq.templates.cuda.sparse.spmm_split import TEMPLATE as INNER
+from autoq.templates.turned_product import TurnedProduct
+
+TEMPLATE = TurnedProduct(INNER, permutes, permute_kernel).template(__name__)

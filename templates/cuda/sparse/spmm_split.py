@@ -1,0 +1,207 @@
+"""Sparse products with little to do: some warps for each group of rows, which share its steps.
+
+Where a product takes a few microseconds, what it waits for is a chain of loads. Here it has two
+links: the places of a warp's first step lie where its number says, and rows of b come straight to
+registers. Sums of the warps meet in shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.tirx import PrimFunc
+from tvm.tirx.script.builder import ir as builder
+
+from autoq.search.space import Space
+from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
+from autoq.templates.cuda.sparse import spmm_panel
+from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
+from autoq.templates.cuda.sparse.functions import device_functions, pack_terms, term_specs
+from autoq.templates.cuda.sparse.pack import pack_schedule
+from autoq.templates.cuda.sparse.split_source import SPLIT_SOURCE
+from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.workload import Constants
+
+_COLUMNS = (32, 64, 128)
+_WARPS = (1, 2, 4, 8, 16)
+_GROUPS = (1, 2, 4, 8)
+_MOST_WARPS = 16
+_MOST_ROW_BYTES = 128
+_WORDS_OF_GROUP = 4
+_SCHEDULE = ("values", "places", "groups")
+
+
+@dataclass(frozen=True)
+class SplitConfig:
+    """Configuration of a product whose groups have blocks of their own.
+
+    columns: of b and y that a block computes.
+    warps: of a group, which take its steps in turn.
+    groups: of a block. Blocks start at some two clocks from one another, whatever they hold.
+    by_tiles: whether blocks of the same columns follow one another, whose rows of b an L1 may hold
+        still; else those of the same group, the longest groups first.
+    """
+
+    columns: int
+    warps: int
+    groups: int = 1
+    by_tiles: bool = False
+
+
+def matches(workload: object, target: Target) -> bool:
+    """Sparse products of the panel kernel with rows of whole pieces of 16 bytes."""
+    return (
+        spmm_panel.matches(workload, target)
+        and isinstance(workload, Spmm)
+        and workload.n % 16 == 0
+        and indexable((_steps(workload, SplitConfig(_COLUMNS[0], _WARPS[-1])), STEP, GROUP))
+    )
+
+
+def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
+    """Every legal configuration."""
+
+    def rows_are_few_bytes(config: SplitConfig) -> bool:
+        """A lane has at most 16 bytes of a row of b."""
+        return config.columns * _tiling(workload, config).right_digits <= _MOST_ROW_BYTES
+
+    def blocks_are_not_empty(config: SplitConfig) -> bool:
+        """No block is wider than y, unless it is the narrowest."""
+        return config.columns == _COLUMNS[0] or config.columns <= workload.n
+
+    def warps_have_steps(config: SplitConfig) -> bool:
+        """The longest group has a step for each warp."""
+        return config.warps <= max(1, -(-_tiling(workload, config).longest // STEP))
+
+    def blocks_have_threads(config: SplitConfig) -> bool:
+        """A block has at most 512 threads, whose registers are not limited then."""
+        return config.warps * config.groups <= _MOST_WARPS
+
+    def blocks_have_groups(config: SplitConfig) -> bool:
+        """No block has more groups than there are."""
+        return config.groups <= _tiling(workload, config).groups
+
+    def sums_fit(config: SplitConfig) -> bool:
+        """Shared memory holds the sums of all warps."""
+        return _tiling(workload, config).sum_bytes <= target.smem_bytes
+
+    def features(config: SplitConfig) -> Mapping[str, float]:
+        blocks = -(-workload.n // config.columns) * _tiling(workload, config).groups
+        blocks = -(-blocks // config.groups)
+        return {"blocks": float(blocks), "estimate": estimate(workload, config, target)}
+
+    def tiles_are_several(config: SplitConfig) -> bool:
+        """Blocks of other columns follow where there are such."""
+        return not config.by_tiles or config.columns < workload.n
+
+    constraints = (
+        tiles_are_several, rows_are_few_bytes, blocks_are_not_empty, warps_have_steps,
+        blocks_have_threads, blocks_have_groups, sums_fit,
+    )  # fmt: skip
+    knobs = {"columns": _COLUMNS, "warps": _WARPS, "groups": _GROUPS, "by_tiles": (False, True)}
+    return Space(SplitConfig, knobs, constraints, features)
+
+
+def default(workload: Spmm, target: Target) -> SplitConfig:
+    """The legal configuration of least estimated time."""
+    legal = space(workload, target).enumerate()
+    return min(legal, key=lambda config: estimate(workload, config, target))
+
+
+def _tiling(workload: Spmm, config: SplitConfig) -> PanelTiling:
+    """How the sparse side is packed: groups one after the other, the longest first."""
+    warps = config.warps * config.groups
+    return PanelTiling(workload, PanelConfig(config.columns, warps, 1, 1, staged=False))
+
+
+def _steps(workload: Spmm, config: SplitConfig) -> int:
+    """Steps of the packed arrays: one for each warp of each group, and what groups have more."""
+    tiling = _tiling(workload, config)
+    return tiling.groups * config.warps + tiling.steps
+
+
+def build(workload: Spmm, config: SplitConfig, target: Target) -> PrimFunc:
+    """The product; parameters b, residual?, those of `packed`, y."""
+    tiling, tiles = _tiling(workload, config), -(-workload.n // config.columns)
+    blocks = -(-tiling.groups // config.groups)
+    own = {
+        "WARPS": config.warps, "TILES": tiles, "GROUPS": tiling.groups, "TEAMS": config.groups,
+        "GROUP_BLOCKS": blocks, "BY_TILES": config.by_tiles, "ROWS_INSIDE": workload.m % GROUP == 0,
+        "COLUMNS_INSIDE": workload.n % config.columns == 0,
+    }  # fmt: skip
+    source = UNSTAGED_SOURCE + SPLIT_SOURCE
+    functions = device_functions(tiling, "spmm_split", source, own, _SCHEDULE)
+    parameters = [*workload.inputs, *packed(workload, config), *workload.outputs]
+    smem_bytes = tiling.sum_bytes if config.warps > 1 else STEP
+
+    def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
+        smem = builder.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=128)
+        call(functions.function("spmm"), smem.data, *pointers, block, thread)
+
+    return thread_kernel(parameters, tiles * blocks, tiling.threads, target, body)
+
+
+def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.ndarray, ...]:
+    """The steps of `pack_schedule` in another order, and what groups have.
+
+    values, places: for each group the first step of each warp, then what groups have more, one
+    after the other. groups: where the latter begin, how many steps there are in all, and the first
+    row of y. Then what `pack_terms` gives.
+    """
+    tiling = _tiling(workload, config)
+    values, places, starts, rows, *_ = pack_schedule(tiling, constants)
+    groups, warps = tiling.groups, config.warps
+    first, count = starts[:groups], np.diff(starts[: groups + 1])
+    more = np.maximum(0, count - warps)
+    rest = groups * warps + np.cumsum(more) - more
+    group = np.repeat(np.arange(groups), count)
+    within = np.arange(len(group)) - first[group]
+    to = np.where(within < warps, group * warps + within, rest[group] + within - warps)
+    specs = packed(workload, config)
+    moved = [np.zeros(spec.shape, spec.dtype) for spec in specs[:3]]
+    for new, old in zip(moved, (values, places), strict=False):
+        new[to] = old[: len(to)]
+    moved[2][:, :3] = np.stack([rest, count, rows[:groups]], axis=1)
+    of_terms = rows.astype(np.int64)[:, None] + np.arange(GROUP)
+    return (*moved, *pack_terms(tiling, constants, of_terms.reshape(-1)))
+
+
+def packed(workload: Spmm, config: SplitConfig) -> tuple[TensorSpec, ...]:
+    """What `pack` gives."""
+    tiling, steps = _tiling(workload, config), _steps(workload, config)
+    return (
+        TensorSpec("values", (steps, tiling.left_digits, 32, 2), "int32"),
+        TensorSpec("places", (steps, STEP), "int32"),
+        TensorSpec("groups", (tiling.groups, _WORDS_OF_GROUP), "int32"),
+        *term_specs(tiling),
+    )
+
+
+_START_SECONDS = 1.4e-6
+_ROUND_SECONDS = 0.4e-6
+"""Seconds of a round of the steps of the longest group, one of each warp."""
+_BUSY_SECONDS = 0.05e-6
+"""Seconds of a multiprocessor for a step of 128 columns."""
+_GROUP_SECONDS = 0.03e-6
+
+
+def estimate(workload: Spmm, config: SplitConfig, target: Target) -> float:
+    """Roughly the seconds of a configuration."""
+    tiling = _tiling(workload, config)
+    share = -(-workload.n // config.columns) * config.columns / 128 / target.units
+    rounds = -(-max(1, -(-tiling.longest // STEP)) // config.warps)
+    seconds = _START_SECONDS + _ROUND_SECONDS * rounds + _BUSY_SECONDS * share * tiling.steps
+    return seconds + _GROUP_SECONDS * share * tiling.groups * (1 + config.warps) / 2
+
+
+TEMPLATE = Template(
+    "spmm_split", 1, matches, space, default, build, pack, packed, estimate=estimate,
+    preference=-10,
+)  # fmt: skip
