@@ -9,6 +9,12 @@ from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.bordered import Bordered
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
+from autoq.templates.cuda.pruned.picked.turned import (
+    LINE_BYTES,
+    STAGE_K,
+    most_blocks,
+    whole_rounds,
+)
 from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,
@@ -20,6 +26,7 @@ from autoq.templates.cuda.pruned.tile_wise.tiling import (
 
 _PICKING = 24
 _WHOLE = 32
+_TURNED = 32
 """Registers of a thread beside sums and fragments."""
 
 
@@ -42,6 +49,7 @@ class PickedConfig:
         pick, one stage for all k.
     blocks: blocks that share a multiprocessor.
     columns: surviving columns of a tile over all of k, which may be any; 0 for tiles as they are.
+    turned: whether x is turned first, so that what a tile picks are rows of k, read by ldmatrix.
     teams: of consumers, who have pieces of work in turn, so that one multiplies while another one
         stores outputs.
     """
@@ -60,6 +68,7 @@ class PickedConfig:
     bordered: bool = False
     blocks: int = 1
     teams: int = 1
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ class PickedTiling(InstructionTiling):
 
     @property
     def paired(self) -> bool:
-        return False
+        return self.config.turned and self.size == 1
 
     @property
     def size(self) -> int:
@@ -128,6 +137,11 @@ class PickedTiling(InstructionTiling):
         return -(-self.view.m // self.config.rows) if bordered is None else bordered.count
 
     @property
+    def pitch(self) -> int:
+        """Values of a row of x turned: whole row tiles."""
+        return self.row_tiles * self.config.rows
+
+    @property
     def items(self) -> int:
         """Pieces of work of clusters."""
         return self.groups * self.row_groups
@@ -135,6 +149,8 @@ class PickedTiling(InstructionTiling):
     @property
     def k_stages(self) -> int:
         """Stages of x of a piece of work."""
+        if self.config.turned:
+            return whole_rounds(self.view.k, self.config.x_stages)
         return 1 if self.config.bordered else self.operand.stages
 
     @property
@@ -153,6 +169,8 @@ class PickedTiling(InstructionTiling):
     @property
     def stages_of_tile(self) -> int:
         """Most stages of a tile's weights: those of all k."""
+        if self.config.turned:
+            return most_blocks(self.view.k, self.size)
         return blocks_of_all(self.k_stages, self.picked_bytes, self.config.depth)
 
     @property
@@ -167,6 +185,8 @@ class PickedTiling(InstructionTiling):
         bordered = self.bordered
         if bordered is not None:
             return bordered.panels * bordered.panel_bytes
+        if self.config.turned:
+            return self.config.rows * self.size * STAGE_K
         return self.config.rows * self.operand.row_bytes
 
     @property
@@ -177,6 +197,8 @@ class PickedTiling(InstructionTiling):
     @property
     def picks_bytes(self) -> int:
         """Bytes of a step's words that say what is picked."""
+        if self.config.turned:
+            return LINE_BYTES // self.config.depth
         return STEP_WORDS * WORD_BYTES * (2 if self.config.bordered else 1)
 
     @property
@@ -209,9 +231,19 @@ class PickedTiling(InstructionTiling):
         return register_budget(self.consumers, self.config.blocks, other=other)
 
     @property
+    def fragments(self) -> int:
+        """Of those who pick rows of x turned: of a product under way and of the next one.
+
+        Where registers are few a product ends before the next one's fragment is put together.
+        """
+        return 2 if self.sums + _TURNED + 8 <= self.budget.consumer else 1
+
+    @property
     def registers_fit(self) -> bool:
         """Whether a thread holds its sums, fragments of two steps and what addresses take."""
         picking = 24 * self.blocks_m + _PICKING
+        if self.config.turned:
+            picking = _TURNED
         needed = self.sums + (picking if self.config.picked else _WHOLE)
         least = HELPING if self.config.helped else 0
         launch = max(least, self.width // 2 + BESIDE_SUMS) <= self.budget.launch

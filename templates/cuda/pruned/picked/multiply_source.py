@@ -26,33 +26,7 @@ __device__ __forceinline__ void leave_weights(
                  : : "r"(empty), "r"(lane) : "memory");
   }
 }
-// The stages of x of a piece of work that a warp has waited for. It reads the newest one, and of
-// those who pick the one before.
-struct Window {
-  XPlace place;
-  int taken;
-  unsigned even, odd;  // where the newest even and odd stages are
-  __device__ __forceinline__ void leave(const Ring& ring, int back, int lane) {
-    const int stage = place.stage - back;
-    __syncwarp();
-    if (lane == 0) barrier_arrive(ring.empty + 8 * (stage < 0 ? stage + X_STAGES : stage));
-  }
-  __device__ __forceinline__ void advance(const Ring& ring, int lane) {
-    if (taken >= 2) leave(ring, 2, lane);
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    const unsigned at = ring.stages + place.stage * X_STAGE;
-    if (taken & 1) odd = at;
-    else even = at;
-    place.next(), ++taken;
-  }
-  // All stages that the piece of work has left.
-  __device__ __forceinline__ void end(const Ring& ring, int lane) {
-    while (taken < K_STAGES) advance(ring, lane);
-    if (K_STAGES > 1) leave(ring, 2, lane);
-    leave(ring, 1, lane);
-    taken = 0;
-  }
-};
+WINDOW
 __device__ __forceinline__ void begin_products() {
   asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 }
@@ -183,7 +157,8 @@ __device__ __forceinline__ void multiply_picked(
   }
 }
 """.replace("MEET_CLUSTER", MEET_CLUSTER)
-"""MULTIPLY_TILE stands for `pick_source.PICK` or `whole_source.WHOLE`; `words_source.WORDS` or
+"""WINDOW stands for one of `window_source`, and MULTIPLY_TILE for `pick_source.PICK`,
+`turned_source.TURNED` or `whole_source.WHOLE`; `words_source.WORDS` or
 `sums_source.SUMS` and `help_source.ALONE` finish, or `help_source.STORE` with
 `store_source.HELP_SIDES`.
 
