@@ -234,9 +234,10 @@ class PickedTiling(InstructionTiling):
     def fragments(self) -> int:
         """Of those who pick rows of x turned: of a product under way and of the next one.
 
-        Where registers are few a product ends before the next one's fragment is put together.
+        Where registers are few a product ends before the next one's fragment is put together, and
+        nothing is read ahead of a tile.
         """
-        return 2 if self.sums + _TURNED + 8 <= self.budget.consumer else 1
+        return 2 if not self.config.turned or self.sums + _TURNED + 8 <= self.budget.consumer else 1
 
     @property
     def registers_fit(self) -> bool:

@@ -76,6 +76,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         {},
         {
             **_image_sizes(tiling), **_x_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
+            "READ_AHEAD": tiling.fragments > 1,
             "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums,
             "PAIRED": tiling.paired,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,

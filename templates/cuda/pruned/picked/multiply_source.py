@@ -62,12 +62,13 @@ __device__ __forceinline__ void multiply_tiles(
     const int item = item_of(turn, block);
     return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS * SIDES + side);
   };
-  int4 tile = tile_of(0), next;
+  int4 tile = READ_AHEAD ? tile_of(0) : int4{}, next;
   int phase = team == 0;  // whose first turn is at once
-  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn, tile = next) {
+  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
     const int item = item_of(turn, block);
     if (item < 0) break;
-    next = tile_of(turn + 1);
+    if (!READ_AHEAD || turn > 0) tile = READ_AHEAD ? next : tile_of(turn);
+    if constexpr (READ_AHEAD) next = tile_of(turn + 1);
     if constexpr (TEAMS > 1) {
       if (turn % TEAMS != team) {
         skip<X_STAGES>(window.place, K_STAGES), skip<STAGES>(place, tile.y);

@@ -1,9 +1,9 @@
 """Which rows of x turned the steps of a tile multiply, and where in the ring of stages they lie.
 
-x turned has k outside: stages are so many k of the rows of y of a block, in lines of 128 bytes whose
-units of 16 bytes are swizzled. A lane of ldmatrix names any row of the stages that are there, so a
-step is any rows of some neighbouring stages. Eight lanes name rows at once, in different banks where
-their numbers differ modulo eight.
+x turned has k outside: stages are so many k of the rows of y of a block, in lines of 128 bytes
+whose units of 16 bytes are swizzled. A lane of ldmatrix names any row of the stages that are there,
+so a step is any rows of some neighbouring stages. Eight lanes name rows at once, in different banks
+where their numbers differ modulo eight.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ __device__ __forceinline__ void multiply_tile(
   for (int s = 0; s < stages; ++s, word = upcoming) {
     if (s + 1 < stages) from += W_BYTES;
     upcoming = read_word(from);
-    const unsigned told = __shfl_sync(0xffffffff, word >> 24, 0);
+    // The same for all lanes. A shuffle tells the compiler so, and takes registers of its own.
+    const unsigned told = FRAGMENTS > 1 ? __shfl_sync(0xffffffff, word >> 24, 0) : word >> 24;
     window.leave(rings.x, told & 15, lane);
     #pragma unroll 1
     for (int n = told >> 4; n > 0; --n) window.advance(rings.x);
