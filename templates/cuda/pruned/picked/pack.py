@@ -1,7 +1,8 @@
 """A tile-wise weight as the kernel that picks reads it: stages of weights with what is picked.
 
 Tiles lie in groups side by side, of about as much work each, the longest group first. Between them
-tiles write every column of y: a tile has the columns from its first one to the next tile's, some of which no tile computes.
+tiles write every column of y: a tile has the columns from its first one to the next tile's, some of
+which no tile computes.
 """
 
 from __future__ import annotations
