@@ -16,6 +16,7 @@ from autoq.templates.cuda.pruned.picked.turned import (
     whole_rounds,
 )
 from autoq.templates.cuda.pruned.product import PrunedProduct
+from autoq.templates.cuda.pruned.tile_wise.outputs import ENTRY_WORDS
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,
     HELPING,
@@ -27,6 +28,7 @@ from autoq.templates.cuda.pruned.tile_wise.tiling import (
 _PICKING = 24
 _WHOLE = 32
 _TURNED = 32
+_HELD_ENTRIES = 160
 """Registers of a thread beside sums and fragments."""
 
 
@@ -208,6 +210,21 @@ class PickedTiling(InstructionTiling):
         return -(-(self.picks_at + picks) // 128) * 128
 
     @property
+    def weight_stage_bytes(self) -> int:
+        """Bytes of a stage of weights in shared memory, which of x turned has what is picked."""
+        return self.weight_bytes if self.config.turned else self.picks_at
+
+    @property
+    def held_entries(self) -> int:
+        """Entries of words of y that a consumer has room for in shared memory."""
+        own = self.config.turned and self.in_words and not self.config.helped
+        return _HELD_ENTRIES if own else 0
+
+    @property
+    def terms_of_tile(self) -> int:
+        return super().terms_of_tile + self.held_entries * ENTRY_WORDS
+
+    @property
     def staged_bytes(self) -> int:
         """16 rows of each warp, or all rows for helpers."""
         if self.config.helped:
@@ -218,7 +235,7 @@ class PickedTiling(InstructionTiling):
     def smem_bytes(self) -> int:
         config = self.config
         x = config.x_stages * (self.x_stage_bytes + 16)
-        weights = config.sides * config.stages * (self.picks_at + 16)
+        weights = config.sides * config.stages * (self.weight_stage_bytes + 16)
         terms = 4 * self.consumers * self.terms_of_tile
         helpers = 16 * config.sides if config.helped else 0
         turns = 8 * config.teams if config.teams > 1 else 0
@@ -234,8 +251,8 @@ class PickedTiling(InstructionTiling):
     def fragments(self) -> int:
         """Of those who pick rows of x turned: of a product under way and of the next one.
 
-        Where registers are few a product ends before the next one's fragment is put together, and
-        nothing is read ahead of a tile.
+        Where registers are few a product ends before the next one's rows are read, and nothing is
+        read ahead of a tile.
         """
         return 2 if not self.config.turned or self.sums + _TURNED + 8 <= self.budget.consumer else 1
 

@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.picked.bordered import TILE_W
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.cuda.pruned.picked.hold_source import HOLD, NOT_HELD
 from autoq.templates.cuda.pruned.picked.load_source import (
     BORDERED_BOX,
     BORDERED_ROWS,
@@ -64,6 +65,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     tile = PICK.replace("PLACES", places) if config.picked else WHOLE
     window, tile = (SOME_STAGES, TURNED) if config.turned else (NEWEST_TWO, tile)
     multiply = MULTIPLY.replace("WINDOW", window).replace("MULTIPLY_TILE", tile)
+    multiply = multiply.replace("HOLD", HOLD if tiling.held_entries else NOT_HELD)
     own = STORE + HELP_SIDES if config.helped else ALONE + NO_HELP
     source = (
         BITS_OF + assembly + RING + rows + OUTPUTS + load + finish_source(tiling) + own + multiply
@@ -76,14 +78,15 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         {},
         {
             **_image_sizes(tiling), **_x_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
-            "READ_AHEAD": tiling.fragments > 1,
+            "READ_AHEAD": tiling.fragments > 1, "HELD": tiling.held_entries,
             "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums,
             "PAIRED": tiling.paired,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
             "SPLITS": config.splits, "CONSUMERS": tiling.consumers, "BLOCKS_M": tiling.blocks_m,
             "TEAM": tiling.team,
             "DEPTH": config.depth, "X_STAGES": config.x_stages, "STAGES": config.stages,
-            "W_BYTES": tiling.weight_bytes, "PICKS_AT": tiling.picks_at,
+            "W_BYTES": tiling.weight_bytes, "W_STAGE_BYTES": tiling.weight_stage_bytes,
+            "PICKS_AT": tiling.picks_at,
             "K_STAGES": tiling.k_stages, "OUTPUT_BYTES": tiling.staged_bytes,
             "CHANNELS": tiling.terms, "TERMS": tiling.terms_of_tile,
             "HELPED": config.helped, "HELPER_REGISTERS": HELPING,

@@ -42,7 +42,7 @@ __device__ __forceinline__ unsigned long long weights_at(unsigned at) {
   return (at & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
 }
 MULTIPLY_TILE
-
+HOLD
 // No outputs for the helpers.
 __device__ __forceinline__ void skip_item(Outputs& to, int lane) {
   barrier_wait(to.empty, to.phase);
@@ -51,7 +51,8 @@ __device__ __forceinline__ void skip_item(Outputs& to, int lane) {
 }
 __device__ __forceinline__ void multiply_tiles(
     const Rings& rings, Outputs& outputs, int* terms, const unsigned char* values,
-    const int4* tiles, const Constants& from, int block, int consumer, int thread) {
+    const int4* tiles, const void* places, const Constants& from, int block, int consumer,
+    int thread) {
   const int lane = thread % 32, side = consumer % TEAM / SPLITS, team = consumer / TEAM;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
   if constexpr (!HELPED) begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
@@ -85,9 +86,12 @@ __device__ __forceinline__ void multiply_tiles(
     }
     const int number = item / ROW_GROUPS * SIDES + side;
     begin_terms(terms, from, number * WIDTH, consumer, thread % 128);
+    hold_entries(terms, places, tile, thread % 128);
     const unsigned char* own = values + (long long)tile.x * W_BYTES;
     multiply_tile(sums, rings, place, window, own, tile.y, own_row, lane);
+    if constexpr (!READ_AHEAD) tile = tile_of(turn);  // which takes no registers until here
     await_terms(consumer);
+    outputs.places = entries_of(terms, places, tile);
     finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
   }
 }
@@ -154,12 +158,12 @@ __device__ __forceinline__ void multiply_picked(
                          base + TURNS_AT + 8 * ((team + 1) % TEAMS)};
     Outputs outputs = outputs_of(side);
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
-    multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
+    multiply_tiles(rings, outputs, terms, values, tiles, places, from, block, group, thread);
   }
 }
 """.replace("MEET_CLUSTER", MEET_CLUSTER)
-"""WINDOW stands for one of `window_source`, and MULTIPLY_TILE for `pick_source.PICK`,
-`turned_source.TURNED` or `whole_source.WHOLE`; `words_source.WORDS` or
+"""HOLD stands for one of `hold_source`, WINDOW for one of `window_source`, and MULTIPLY_TILE for
+`pick_source.PICK`, `turned_source.TURNED` or `whole_source.WHOLE`; `words_source.WORDS` or
 `sums_source.SUMS` and `help_source.ALONE` finish, or `help_source.STORE` with
 `store_source.HELP_SIDES`.
 
