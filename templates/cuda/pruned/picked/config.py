@@ -9,7 +9,14 @@ from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.bordered import Bordered
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
+from autoq.templates.cuda.pruned.picked.turned import (
+    LINE_BYTES,
+    STAGE_K,
+    most_blocks,
+    whole_rounds,
+)
 from autoq.templates.cuda.pruned.product import PrunedProduct
+from autoq.templates.cuda.pruned.tile_wise.outputs import ENTRY_WORDS
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,
     HELPING,
@@ -20,6 +27,8 @@ from autoq.templates.cuda.pruned.tile_wise.tiling import (
 
 _PICKING = 24
 _WHOLE = 32
+_TURNED = 32
+_HELD_ENTRIES = 160
 """Registers of a thread beside sums and fragments."""
 
 
@@ -42,6 +51,7 @@ class PickedConfig:
         pick, one stage for all k.
     blocks: blocks that share a multiprocessor.
     columns: surviving columns of a tile over all of k, which may be any; 0 for tiles as they are.
+    turned: whether x is turned first, so that what a tile picks are rows of k, read by ldmatrix.
     teams: of consumers, who have pieces of work in turn, so that one multiplies while another one
         stores outputs.
     """
@@ -60,6 +70,7 @@ class PickedConfig:
     bordered: bool = False
     blocks: int = 1
     teams: int = 1
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class PickedTiling(InstructionTiling):
 
     @property
     def paired(self) -> bool:
-        return False
+        return self.config.turned and self.size == 1
 
     @property
     def size(self) -> int:
@@ -128,6 +139,11 @@ class PickedTiling(InstructionTiling):
         return -(-self.view.m // self.config.rows) if bordered is None else bordered.count
 
     @property
+    def pitch(self) -> int:
+        """Values of a row of x turned: whole row tiles."""
+        return self.row_tiles * self.config.rows
+
+    @property
     def items(self) -> int:
         """Pieces of work of clusters."""
         return self.groups * self.row_groups
@@ -135,6 +151,8 @@ class PickedTiling(InstructionTiling):
     @property
     def k_stages(self) -> int:
         """Stages of x of a piece of work."""
+        if self.config.turned:
+            return whole_rounds(self.view.k, self.config.x_stages)
         return 1 if self.config.bordered else self.operand.stages
 
     @property
@@ -153,6 +171,8 @@ class PickedTiling(InstructionTiling):
     @property
     def stages_of_tile(self) -> int:
         """Most stages of a tile's weights: those of all k."""
+        if self.config.turned:
+            return most_blocks(self.view.k, self.size)
         return blocks_of_all(self.k_stages, self.picked_bytes, self.config.depth)
 
     @property
@@ -167,6 +187,8 @@ class PickedTiling(InstructionTiling):
         bordered = self.bordered
         if bordered is not None:
             return bordered.panels * bordered.panel_bytes
+        if self.config.turned:
+            return self.config.rows * self.size * STAGE_K
         return self.config.rows * self.operand.row_bytes
 
     @property
@@ -177,6 +199,8 @@ class PickedTiling(InstructionTiling):
     @property
     def picks_bytes(self) -> int:
         """Bytes of a step's words that say what is picked."""
+        if self.config.turned:
+            return LINE_BYTES // self.config.depth
         return STEP_WORDS * WORD_BYTES * (2 if self.config.bordered else 1)
 
     @property
@@ -184,6 +208,21 @@ class PickedTiling(InstructionTiling):
         """Bytes of a stage in memory, with what is picked, in whole lines."""
         picks = self.config.depth * self.picks_bytes if self.config.picked else 0
         return -(-(self.picks_at + picks) // 128) * 128
+
+    @property
+    def weight_stage_bytes(self) -> int:
+        """Bytes of a stage of weights in shared memory, which of x turned has what is picked."""
+        return self.weight_bytes if self.config.turned else self.picks_at
+
+    @property
+    def held_entries(self) -> int:
+        """Entries of words of y that a consumer has room for in shared memory."""
+        own = self.config.turned and self.in_words and not self.config.helped
+        return _HELD_ENTRIES if own else 0
+
+    @property
+    def terms_of_tile(self) -> int:
+        return super().terms_of_tile + self.held_entries * ENTRY_WORDS
 
     @property
     def staged_bytes(self) -> int:
@@ -196,7 +235,7 @@ class PickedTiling(InstructionTiling):
     def smem_bytes(self) -> int:
         config = self.config
         x = config.x_stages * (self.x_stage_bytes + 16)
-        weights = config.sides * config.stages * (self.picks_at + 16)
+        weights = config.sides * config.stages * (self.weight_stage_bytes + 16)
         terms = 4 * self.consumers * self.terms_of_tile
         helpers = 16 * config.sides if config.helped else 0
         turns = 8 * config.teams if config.teams > 1 else 0
@@ -209,9 +248,20 @@ class PickedTiling(InstructionTiling):
         return register_budget(self.consumers, self.config.blocks, other=other)
 
     @property
+    def fragments(self) -> int:
+        """Of those who pick rows of x turned: of a product under way and of the next one.
+
+        Where registers are few a product ends before the next one's rows are read, and nothing is
+        read ahead of a tile.
+        """
+        return 2 if not self.config.turned or self.sums + _TURNED + 8 <= self.budget.consumer else 1
+
+    @property
     def registers_fit(self) -> bool:
         """Whether a thread holds its sums, fragments of two steps and what addresses take."""
         picking = 24 * self.blocks_m + _PICKING
+        if self.config.turned:
+            picking = _TURNED
         needed = self.sums + (picking if self.config.picked else _WHOLE)
         least = HELPING if self.config.helped else 0
         launch = max(least, self.width // 2 + BESIDE_SUMS) <= self.budget.launch

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.cuda.pruned.picked.turned import DEPTH, window_stages
 from autoq.templates.cuda.pruned.tile_wise.cost import (
     ITEM_CLOCKS,
     VALUE_CLOCKS,
@@ -29,6 +30,10 @@ byte's word is filled."""
 _STEP_CLOCKS = 270.0
 """Clocks of a step of those who pick, from its words to its product, whatever else goes on."""
 _BORDERED_STEP_CLOCKS = 350.0
+_TURNED_STEP_CLOCKS = 100.0
+"""The same of rows of x turned, for each 64 rows of y."""
+_ROW_CONFLICTS = 1.3
+"""Times that a read of rows of x turned takes, for rows of other lanes in the same banks."""
 _START_CLOCKS = 5000.0
 
 
@@ -44,12 +49,15 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     product = instructions * max(tiling.width, 32) / 2
     x_bytes = tiling.k_stages * tiling.x_stage_bytes
     moved = (x_bytes + steps * step_bytes + instructions * step_bytes) / SMEM_BYTES_A_CLOCK
-    if config.picked:  # eight words of a lane of four warps for an instruction
+    if config.turned:  # a matrix of eight rows in a turn
+        moved += instructions * 4 * 4 * _ROW_CONFLICTS
+    elif config.picked:  # eight words of a lane of four warps for an instruction
         moved += instructions * 4 * 8 * _CONFLICTS + steps * config.splits * 4
     fetched = (x_bytes + steps * step_bytes) / _bytes_a_clock(tiling)
     busy = max(product, moved, fetched)
     if config.picked:
         each = _BORDERED_STEP_CLOCKS if config.bordered else _STEP_CLOCKS
+        each = _TURNED_STEP_CLOCKS * tiling.blocks_m if config.turned else each
         busy = max(busy, steps_of_tile(tiling) * each / config.blocks)
     columns = view.n / tiling.groups
     outputs = config.rows * columns * VALUE_CLOCKS
@@ -58,13 +66,16 @@ def estimated_seconds(tiling: PickedTiling, target: Target) -> float:
     else:
         hidden = 0.5 if config.blocks > 1 or config.helped else 1.0
         clocks = rounds * config.blocks * (busy + (outputs + ITEM_CLOCKS) * hidden)
-    return (_START_CLOCKS + clocks) / target.clock_hz
+    turning = 2 * view.m * view.k * tiling.size / target.memory_rate
+    return (_START_CLOCKS + clocks) / target.clock_hz + turning * config.turned
 
 
 def _bytes_a_clock(tiling: PickedTiling) -> float:
     """That arrive at a multiprocessor: at most what is under way, each latency again."""
     config = tiling.config
     held_x, held = (2.0, 2.0) if config.picked else (1.0, 1.0)
+    if config.turned:
+        held_x = window_stages(config.x_stages)
     x = max(0.5, config.x_stages - held_x) * tiling.x_stage_bytes
     weights = config.sides * max(0.5, config.stages - held) * tiling.weight_bytes
     pixels = tiling.operand.images is not None and not config.bordered
@@ -81,6 +92,8 @@ def steps_of_tile(tiling: PickedTiling) -> float:
     kept = min(1.0, view.sparsity.structure.blocks / max(1, view.tiles) / view.k)
     # A row is multiplied where any of the joined tiles keeps it.
     share = 1 - (1 - kept) ** config.joined
+    if config.turned:
+        return max(share * view.k * tiling.size / K_BYTES, float(DEPTH))
     if tiling.size == 1 and share < 0.5:
         share += _SPARSE_BYTES * (0.5 - share)
     # Stages that a step reads are the newest two.

@@ -13,6 +13,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
+from autoq.templates.cuda.device.memory.turn import turn_kernel
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.cost import estimated_seconds
 from autoq.templates.cuda.pruned.picked.kernel import (
@@ -22,7 +23,7 @@ from autoq.templates.cuda.pruned.picked.kernel import (
 )
 from autoq.templates.cuda.pruned.picked.operand import Picked, operand_of
 from autoq.templates.cuda.pruned.picked.space import ROWS, WIDEST, picked_space
-from autoq.templates.program import Program, Stage
+from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -68,10 +69,17 @@ def estimate(workload: Picked, config: PickedConfig, target: Target) -> float:
 
 
 def build(workload: Picked, config: PickedConfig, target: Target) -> Program:
-    """One launch; parameters x, further inputs, `packed`, y."""
-    kernel = build_kernel(_tiling(workload, config), target)
-    names = tuple(spec.name for spec in (*workload.inputs, *packed(workload, config)))
-    return Program((Stage(kernel, names, (workload.outputs[0].name,)),))
+    """One launch, behind that which turns x, if any; parameters x, further inputs, `packed`, y."""
+    tiling = _tiling(workload, config)
+    kernel, (y,) = build_kernel(tiling, target), workload.outputs
+    x, *others = workload.inputs
+    constants = (spec.name for spec in (*others, *packed(workload, config)))
+    if not config.turned:
+        return Program((Stage(kernel, (x.name, *constants), (y.name,)),))
+    turned = tiling.operand.turned(tiling.pitch)
+    turn = Stage(turn_kernel(x, turned, target), (x.name,), (turned.name,))
+    product = Stage(kernel, (turned.name, *constants), (y.name,))
+    return Program((turn, product), (Workspace(turned),))
 
 
 def pack(workload: Picked, config: PickedConfig, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.picked.bordered import TILE_W
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
+from autoq.templates.cuda.pruned.picked.hold_source import HOLD, NOT_HELD
 from autoq.templates.cuda.pruned.picked.load_source import (
     BORDERED_BOX,
     BORDERED_ROWS,
@@ -26,7 +27,10 @@ from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.picked.pick_source import BORDERED, NEAR, PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
+from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES, STAGE_K
+from autoq.templates.cuda.pruned.picked.turned_source import TURNED, TURNED_BOX
 from autoq.templates.cuda.pruned.picked.whole_source import WHOLE
+from autoq.templates.cuda.pruned.picked.window_source import NEWEST_TWO, SOME_STAGES
 from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, ROWS_OF, STORE
 from autoq.templates.cuda.pruned.tile_wise.item_source import ITEM
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
@@ -55,10 +59,13 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     rows, places = ROWS_OF, NEAR
     if config.bordered:
         (begin, box), rows, places = BORDERED_BOX, BORDERED_ROWS, BORDERED
+    if config.turned:
+        begin, box = TURNED_BOX
     load = ITEM + LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
-    multiply = MULTIPLY.replace(
-        "MULTIPLY_TILE", PICK.replace("PLACES", places) if config.picked else WHOLE
-    )
+    tile = PICK.replace("PLACES", places) if config.picked else WHOLE
+    window, tile = (SOME_STAGES, TURNED) if config.turned else (NEWEST_TWO, tile)
+    multiply = MULTIPLY.replace("WINDOW", window).replace("MULTIPLY_TILE", tile)
+    multiply = multiply.replace("HOLD", HOLD if tiling.held_entries else NOT_HELD)
     own = STORE + HELP_SIDES if config.helped else ALONE + NO_HELP
     source = (
         BITS_OF + assembly + RING + rows + OUTPUTS + load + finish_source(tiling) + own + multiply
@@ -71,13 +78,15 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         {},
         {
             **_image_sizes(tiling), **_x_sizes(tiling), "ROW_BYTES": tiling.operand.row_bytes,
+            "READ_AHEAD": tiling.fragments > 1, "HELD": tiling.held_entries,
             "M": view.m, "N": view.n, "SIZE": tiling.size, "ALL": tiling.sums,
             "PAIRED": tiling.paired,
             "WIDTH": tiling.width, "ROWS": config.rows, "SIDES": config.sides,
             "SPLITS": config.splits, "CONSUMERS": tiling.consumers, "BLOCKS_M": tiling.blocks_m,
             "TEAM": tiling.team,
             "DEPTH": config.depth, "X_STAGES": config.x_stages, "STAGES": config.stages,
-            "W_BYTES": tiling.weight_bytes, "PICKS_AT": tiling.picks_at,
+            "W_BYTES": tiling.weight_bytes, "W_STAGE_BYTES": tiling.weight_stage_bytes,
+            "PICKS_AT": tiling.picks_at,
             "K_STAGES": tiling.k_stages, "OUTPUT_BYTES": tiling.staged_bytes,
             "CHANNELS": tiling.terms, "TERMS": tiling.terms_of_tile,
             "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
@@ -93,6 +102,13 @@ def _x_sizes(tiling: PickedTiling) -> dict[str, int]:
     """Numbers of stages of x: bytes, those that arrive, and the way from 64 rows to the next."""
     bordered, row_bytes = tiling.bordered, tiling.operand.row_bytes
     stage = {"X_STAGE_BYTES": tiling.x_stage_bytes}
+    if tiling.config.turned:
+        return {
+            **stage, "X_ARRIVES": tiling.x_stage_bytes, "STAGE_K": STAGE_K,
+            "PANELS": tiling.config.rows * tiling.size // LINE_BYTES,
+            "PANEL_BYTES": STAGE_K * LINE_BYTES, "BLOCK_BYTES": 0,
+            "FRAGMENTS": tiling.fragments,
+        }  # fmt: skip
     if bordered is None:
         return {**stage, "X_ARRIVES": tiling.x_stage_bytes, "BLOCK_BYTES": 64 * row_bytes}
     return {
@@ -133,11 +149,13 @@ def _entry(tiling: PickedTiling) -> str:
 
 
 def build_kernel(tiling: PickedTiling, target: Target) -> PrimFunc:
-    """The kernel; parameters x, further inputs, those of `packed_all`, y."""
+    """The kernel; parameters x, or x turned, further inputs, those of `packed_all`, y."""
     config, functions = tiling.config, _namespace(tiling, target)
     workload = tiling.operand.images or tiling.view.workload
     bordered = tiling.bordered
     x = tiling.operand.mapped(config.rows) if bordered is None else bordered.mapped()
+    if config.turned:
+        x = tiling.operand.turned_map(tiling.pitch)
     parameters = [x, *workload.inputs[1:], *packed_all(tiling), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LOAD = r"""
-constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = PICKS_AT, TEAMS = CONSUMERS / TEAM;
+constexpr int X_STAGE = X_STAGE_BYTES, W_STAGE = W_STAGE_BYTES, TEAMS = CONSUMERS / TEAM;
 // Where the ring of x is.
 struct XPlace {
   int stage = 0, phase = 0;

@@ -26,33 +26,7 @@ __device__ __forceinline__ void leave_weights(
                  : : "r"(empty), "r"(lane) : "memory");
   }
 }
-// The stages of x of a piece of work that a warp has waited for. It reads the newest one, and of
-// those who pick the one before.
-struct Window {
-  XPlace place;
-  int taken;
-  unsigned even, odd;  // where the newest even and odd stages are
-  __device__ __forceinline__ void leave(const Ring& ring, int back, int lane) {
-    const int stage = place.stage - back;
-    __syncwarp();
-    if (lane == 0) barrier_arrive(ring.empty + 8 * (stage < 0 ? stage + X_STAGES : stage));
-  }
-  __device__ __forceinline__ void advance(const Ring& ring, int lane) {
-    if (taken >= 2) leave(ring, 2, lane);
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    const unsigned at = ring.stages + place.stage * X_STAGE;
-    if (taken & 1) odd = at;
-    else even = at;
-    place.next(), ++taken;
-  }
-  // All stages that the piece of work has left.
-  __device__ __forceinline__ void end(const Ring& ring, int lane) {
-    while (taken < K_STAGES) advance(ring, lane);
-    if (K_STAGES > 1) leave(ring, 2, lane);
-    leave(ring, 1, lane);
-    taken = 0;
-  }
-};
+WINDOW
 __device__ __forceinline__ void begin_products() {
   asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 }
@@ -68,7 +42,7 @@ __device__ __forceinline__ unsigned long long weights_at(unsigned at) {
   return (at & 0x3ffff) >> 4 | (unsigned long long)WIDTH << 16 | 8ull << 32;
 }
 MULTIPLY_TILE
-
+HOLD
 // No outputs for the helpers.
 __device__ __forceinline__ void skip_item(Outputs& to, int lane) {
   barrier_wait(to.empty, to.phase);
@@ -77,7 +51,8 @@ __device__ __forceinline__ void skip_item(Outputs& to, int lane) {
 }
 __device__ __forceinline__ void multiply_tiles(
     const Rings& rings, Outputs& outputs, int* terms, const unsigned char* values,
-    const int4* tiles, const Constants& from, int block, int consumer, int thread) {
+    const int4* tiles, const void* places, const Constants& from, int block, int consumer,
+    int thread) {
   const int lane = thread % 32, side = consumer % TEAM / SPLITS, team = consumer / TEAM;
   const int own_row = consumer % SPLITS * (BLOCKS_M * 64) + thread % 128 / 32 * 16;
   if constexpr (!HELPED) begin_rows(outputs.rows + thread / 32 * (16 * ROW_PITCH), lane);
@@ -88,12 +63,13 @@ __device__ __forceinline__ void multiply_tiles(
     const int item = item_of(turn, block);
     return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS * SIDES + side);
   };
-  int4 tile = tile_of(0), next;
+  int4 tile = READ_AHEAD ? tile_of(0) : int4{}, next;
   int phase = team == 0;  // whose first turn is at once
-  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn, tile = next) {
+  for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
     const int item = item_of(turn, block);
     if (item < 0) break;
-    next = tile_of(turn + 1);
+    if (!READ_AHEAD || turn > 0) tile = READ_AHEAD ? next : tile_of(turn);
+    if constexpr (READ_AHEAD) next = tile_of(turn + 1);
     if constexpr (TEAMS > 1) {
       if (turn % TEAMS != team) {
         skip<X_STAGES>(window.place, K_STAGES), skip<STAGES>(place, tile.y);
@@ -110,9 +86,12 @@ __device__ __forceinline__ void multiply_tiles(
     }
     const int number = item / ROW_GROUPS * SIDES + side;
     begin_terms(terms, from, number * WIDTH, consumer, thread % 128);
+    hold_entries(terms, places, tile, thread % 128);
     const unsigned char* own = values + (long long)tile.x * W_BYTES;
     multiply_tile(sums, rings, place, window, own, tile.y, own_row, lane);
+    if constexpr (!READ_AHEAD) tile = tile_of(turn);  // which takes no registers until here
     await_terms(consumer);
+    outputs.places = entries_of(terms, places, tile);
     finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);
   }
 }
@@ -179,11 +158,12 @@ __device__ __forceinline__ void multiply_picked(
                          base + TURNS_AT + 8 * ((team + 1) % TEAMS)};
     Outputs outputs = outputs_of(side);
     int* terms = reinterpret_cast<int*>(smem + TERMS_AT) + group * TERMS;
-    multiply_tiles(rings, outputs, terms, values, tiles, from, block, group, thread);
+    multiply_tiles(rings, outputs, terms, values, tiles, places, from, block, group, thread);
   }
 }
 """.replace("MEET_CLUSTER", MEET_CLUSTER)
-"""MULTIPLY_TILE stands for `pick_source.PICK` or `whole_source.WHOLE`; `words_source.WORDS` or
+"""HOLD stands for one of `hold_source`, WINDOW for one of `window_source`, and MULTIPLY_TILE for
+`pick_source.PICK`, `turned_source.TURNED` or `whole_source.WHOLE`; `words_source.WORDS` or
 `sums_source.SUMS` and `help_source.ALONE` finish, or `help_source.STORE` with
 `store_source.HELP_SIDES`.
 

@@ -22,6 +22,7 @@ from autoq.templates.cuda.device.memory.tma import (
 )
 from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches, supports_im2col
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW
+from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES, STAGE_K
 from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
@@ -29,6 +30,7 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
+from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _UNIT_BYTES = 16
@@ -103,6 +105,17 @@ class Operand:
         """The constants with the weight [n, k]."""
         weight = np.asarray(given["weight"])
         return {**given, "weight": weight.reshape(len(weight), -1)}
+
+    def turned(self, pitch: int) -> TensorSpec:
+        """x turned, of so many rows of y."""
+        return TensorSpec("turned_x", (self.view.k, pitch), self.view.workload.inputs[0].dtype)
+
+    def turned_map(self, pitch: int) -> Mapped:
+        """x turned with its map, in boxes of a line of a stage's k."""
+        x, box = self.turned(pitch), [LINE_BYTES // self.size, STAGE_K]
+        swizzle = swizzle_mode(LINE_BYTES)
+        tiled = tiled_map(x.dtype, [pitch, self.view.k], [pitch], box, swizzle)
+        return Mapped(x, ENCODE_TILED, 2, tiled)
 
     def mapped(self, rows: int) -> Mapped:
         """x with its map, in boxes of so many rows."""

@@ -1,18 +1,23 @@
 """A tile-wise weight as the kernel that picks reads it: stages of weights with what is picked.
 
-Tiles come longest first, in groups side by side. Between them tiles write every column of y: a tile
-has the columns from its first one to the next tile's, some of which no tile computes.
+Tiles lie in groups side by side, of about as much work each, the longest group first. Between them
+tiles write every column of y: a tile has the columns from its first one to the next tile's, some of
+which no tile computes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, WORD_BYTES, pick_rows
+from autoq.templates.cuda.pruned.picked.turned import row_steps
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
+from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
@@ -42,9 +47,11 @@ def pack_schedule(tiling: PickedTiling, constants: Constants) -> Schedule:
     weight = view.weight(constants)
     found = tiles_of(weight.T != 0, tiling.granularity)
     values, tiles, places = (np.zeros(spec.shape, spec.dtype) for spec in schedule_specs(tiling))
-    order = sorted(range(len(found)), key=lambda index: -len(found[index].rows))
+    order = _in_groups([len(tile.rows) for tile in found], tiling.groups, tiling.config.sides)
     starts, stage = first_columns(found, view.n), 0
     for number, index in enumerate(order):
+        if index is None:
+            continue
         own = found[index].columns
         made = _stages_of(tiling, weight, own, found[index].rows)
         values[stage : stage + len(made)] = made
@@ -54,9 +61,28 @@ def pack_schedule(tiling: PickedTiling, constants: Constants) -> Schedule:
         made = _stages_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
         values[: len(made)] = made
         tiles[0] = 0, len(made), 0, view.n
-    ordered = [found[index] for index in order]
+    nothing = Tile(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    ordered = [nothing if index is None else found[index] for index in order]
     columns = tiling.place(ordered, constants, tiles, places)
     return Schedule((values, tiles, places), columns)
+
+
+def _in_groups(lengths: Sequence[int], groups: int, sides: int) -> list[int | None]:
+    """Which tile each side of each group has, None for none, the longest group first.
+
+    The longest tiles choose first, each the group that has the least to do.
+    """
+    held: list[list[int]] = [[] for _ in range(groups)]
+
+    def work(group: Sequence[int]) -> int:
+        return sum(lengths[index] for index in group)
+
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        min((group for group in held if len(group) < sides), key=work).append(index)
+    order: list[int | None] = []
+    for group in sorted(held, key=work, reverse=True):
+        order += [*group, *[None] * (sides - len(group))]
+    return order
 
 
 def _stages_of(
@@ -72,6 +98,10 @@ def _stages_of(
         places = bordered.places(picks.words)
         words = np.stack([picks.how, places[..., 0] | places[..., 1] << 16], -1)
         rows = np.where(picks.rows < tiling.view.k, picks.rows, NO_ROW)
+    elif tiling.config.turned:
+        steps_of_rows = row_steps(kept, operand.size, tiling.view.k, tiling.config.x_stages)
+        rows, words = steps_of_rows.rows, steps_of_rows.words
+        rows = np.where(rows < tiling.view.k, rows, NO_ROW)
     elif tiling.config.picked:
         picks = pick_rows(operand.places(kept), operand.size, stages, row_bytes, depth)
         rows, words = operand.rows(picks.rows), picks.near(row_bytes // WORD_BYTES)

@@ -8,6 +8,7 @@ from autoq.search.space import Space
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.cost import features
 from autoq.templates.cuda.pruned.picked.operand import Operand
+from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES
 from autoq.templates.target import Target
 
 Rule = Callable[[PickedConfig], bool]
@@ -16,9 +17,11 @@ TilingOf = Callable[[PickedConfig], PickedTiling]
 ROWS = (64, 128, 192, 256)
 _SIDES = (1, 2, 3)
 _SPLITS = (1, 2, 3)
-_X_STAGES = (2, 3, 4, 6)
+_X_STAGES = (2, 3, 4, 6, 8, 12)
+_MOST_STAGES = 6
+"""Of a ring of x as it lies, whose stages are larger."""
 _DEPTHS = (2, 4)
-_STAGES = (2, 3, 4, 6)
+_STAGES = (2, 3, 4, 5, 6)
 _JOINED = (1, 2)
 _CLUSTERS = (1, 2)
 _COLUMNS = (0, 112, 128, 176, 192, 208, 224, 256)
@@ -44,6 +47,7 @@ def picked_space(operand: Operand, target: Target) -> Space[PickedConfig]:
         "bordered": (False, True),
         "blocks": (1, 2),
         "teams": (1, 2),
+        "turned": (False, True),
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:
@@ -67,6 +71,14 @@ def _way_rules(tiling_of: TilingOf) -> list[Rule]:
         """A step reads two stages of x while others arrive, or a tile with its border."""
         return config.bordered or config.x_stages > 2
 
+    def rows_are_turned(config: PickedConfig) -> bool:
+        """Rows of x turned are picked in whole lines of a matrix; their rings have more stages."""
+        tiling = tiling_of(config)
+        if not config.turned:
+            return config.x_stages <= _MOST_STAGES and config.stages != 5
+        lines = config.rows * tiling.size % LINE_BYTES == 0
+        return lines and config.picked and tiling.operand.images is None and not config.bordered
+
     def columns_are_free(config: PickedConfig) -> bool:
         """Tiles have another width only where they multiply all of k."""
         return config.columns == 0 or (config.joined == 1 and not config.picked)
@@ -85,6 +97,7 @@ def _way_rules(tiling_of: TilingOf) -> list[Rule]:
 
     return [
         images_have_borders,
+        rows_are_turned,
         tiles_of_x_turn,
         columns_are_free,
         helpers_have_words,

@@ -112,6 +112,7 @@ def finish_source(tiling: TileOutputs) -> str:
     row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
     shifts = SHIFTS if epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    finish = finish.replace("ENTRY_AT", "*" if tiling.held_entries else "__ldg")
     return finish.replace("ROW_SCALE;", row_scale + ";")
 
 

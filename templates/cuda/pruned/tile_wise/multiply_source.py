@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.cluster_source import MEET_CLUSTER
 
-MULTIPLY = r"""
-constexpr int STEP_ROWS = 32 / SIZE;
-// The step of a stage behind which no product of the stage before is under way.
-constexpr int FREED = BLOCKS_M == 1 ? 1 : 0;
-
+TURN_FRAGMENT = r"""
 __device__ __forceinline__ void turn_fragment(unsigned (&a)[4], const unsigned (&r)[4]) {
   if constexpr (SIZE == 2) {
     a[0] = r[0], a[1] = r[1], a[2] = r[2], a[3] = r[3];
@@ -26,6 +22,16 @@ __device__ __forceinline__ void turn_fragment(unsigned (&a)[4], const unsigned (
   #pragma unroll
   for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[e]) : : "memory");
 }
+"""
+"""turn_fragment, of registers that ldmatrix.trans has read."""
+
+MULTIPLY = (
+    TURN_FRAGMENT
+    + r"""
+constexpr int STEP_ROWS = 32 / SIZE;
+// The step of a stage behind which no product of the stage before is under way.
+constexpr int FREED = BLOCKS_M == 1 ? 1 : 0;
+
 // Where in a stage a lane's units of the first step are, by 64 rows of y. Rows of other steps are
 // the same modulo eight.
 __device__ __forceinline__ void lane_starts(int (&starts)[BLOCKS_M], int own_row, int lane) {
@@ -156,6 +162,7 @@ __device__ __forceinline__ void multiply_tile_wise(
   }
 }
 """.replace("MEET_CLUSTER", MEET_CLUSTER)
+)
 """It needs one of the ways to finish, `sums_source.py` or `words_source.py`, and behind that
 `help_source.HELP` or `ALONE`.
 

@@ -16,6 +16,8 @@ from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
+ENTRY_WORDS = 4
+"""Words of the entry of a word of y."""
 _PAD = 8
 """Words behind a row of sums, of which the first is 0."""
 
@@ -66,6 +68,11 @@ class TileOutputs(ABC):
     def terms_of_tile(self) -> int:
         """Words of the epilogue's terms that a consumer keeps in shared memory."""
         return 3 * self.width if self.in_words else 0
+
+    @property
+    def held_entries(self) -> int:
+        """Entries of words of y that a consumer has room for in shared memory."""
+        return 0
 
     @property
     def row_pitch(self) -> int:

@@ -46,7 +46,7 @@ __device__ __forceinline__ int4 read_entry(
     const void* entries, const int4& tile, int lane, int first = 0) {
   const int left = whole_words(tile) - first, own = lane & lanes_across(left) - 1;
   const int4* from = static_cast<const int4*>(entries) + tile.z + first;
-  return own < left ? __ldg(from + own) : int4{};
+  return own < left ? ENTRY_AT(from + own) : int4{};
 }
 
 // What two columns have, for two rows.
@@ -133,13 +133,14 @@ __device__ __forceinline__ void store_rows(
   // Words of two tiles: half a warp has those of 16 rows.
   const int r = lane % 16;
   if (lane / 16 >= shared_words(tile) || r >= count) return;
-  const int4 own = __ldg(static_cast<const int4*>(entries) + tile.z + whole + lane / 16);
+  const int4 own = ENTRY_AT(static_cast<const int4*>(entries) + tile.z + whole + lane / 16);
   store_bytes(first + r * ROW_WORDS, rows + r * ROW_PITCH, own);
 }
 """
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
 
-PAIRED says whether the two rows of a thread are neighbours, or eight apart."""
+ENTRY_AT stands for what reads an entry, from memory or from wherever it is. PAIRED says whether the
+two rows of a thread are neighbours, or eight apart."""
 
 SHIFTS = """
       own.shift = pairs<float>(terms + 2 * WIDTH + at)"""

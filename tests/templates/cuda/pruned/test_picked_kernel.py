@@ -18,7 +18,9 @@ from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
 from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
+from autoq.templates.cuda.pruned.picked.turned import STAGE_K, most_blocks, row_steps
 from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE as TILE_WISE_TEMPLATE
+from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
@@ -98,6 +100,28 @@ def test_most_places_of_dense_tiles_are_filled() -> None:
         assert len(kept) / pick_rows(kept, size, 32 * size, 128, 2).rows.size > least
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("ring", [3, 8, 12])
+def test_words_name_the_rows_of_steps(size: int, share: float, ring: int) -> None:
+    """A lane names the row of the ring that holds its k, which has begun and has not been left."""
+    kept = np.flatnonzero(np.random.default_rng(3).random(1040) < share)
+    steps = row_steps(kept, size, 1040, ring)
+    np.testing.assert_array_equal(np.sort(steps.rows[steps.rows != NO_ROW]), kept)
+    assert len(steps.words) <= most_blocks(1040, size)
+    words = steps.words.astype(np.int64)
+    ends = np.cumsum(words[:, 0] >> 28)[:, None, None] * STAGE_K
+    starts = np.cumsum(words[:, 0] >> 24 & 15)[:, None, None] * STAGE_K
+    assert (ends - starts <= ring * STAGE_K).all() and (ends <= -(-1040 // STAGE_K) * STAGE_K).all()
+    named = words[:, None] >> np.array([[0], [12]]) & 0xFFF
+    k = starts + (named - starts) % (ring * STAGE_K)
+    assert (k < ends).all()
+    order = [*range(8), *range(16, 24)] if size == 2 else [*BYTE_ORDER, *np.add(16, BYTE_ORDER)]
+    values = k[..., order].reshape(len(steps.rows), -1)
+    there = steps.rows != NO_ROW
+    np.testing.assert_array_equal(values[there], steps.rows[there])
+
+
 def test_banks_of_four_lanes_are_mostly_different() -> None:
     """Words of one read by four lanes lie in different places of units of 16 bytes."""
     kept = np.flatnonzero(np.random.default_rng(4).random(4096) < 0.5)
@@ -173,6 +197,10 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(BYTES, sparsity=EMPTY), PickedConfig(64, 1, 1, 3, 2, 3)),
         (replace(FLOATS, sparsity=EMPTY), PickedConfig(128, 1, 2, 3, 2, 3)),
         (BYTES, PickedConfig(64, 1, 1, 3, 4, 2, picked=False, columns=192)),
+        (replace(BYTES, m=200), PickedConfig(128, 2, 1, 4, 2, 3, turned=True)),
+        (replace(BYTES, m=200, k=1040), PickedConfig(128, 3, 1, 3, 2, 3, turned=True)),
+        (replace(FLOATS, m=200), PickedConfig(64, 3, 1, 4, 2, 3, turned=True)),
+        (replace(BYTES, sparsity=EMPTY), PickedConfig(128, 1, 1, 3, 2, 3, turned=True)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
         (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
         (
@@ -222,7 +250,8 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(PIXELS, c=48), PickedConfig(128, 1, 2, 4, 2, 2, joined=2, picked=False)),
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
-         "empty", "empty floats", "whole", "whole cluster", "whole floats", "bfloat16",
+         "empty", "empty floats", "whole", "turned", "turned long", "turned floats",
+         "turned empty", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
          "helped whole", "pixels", "pixels and residual", "strided", "dilated", "float pixels",
          "bordered", "bordered residual", "bordered floats", "few channels", "whole pixels"],
@@ -244,8 +273,10 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> 
         (replace(BYTES, m=300), PickedConfig(64, 2, 1, 3, 2, 3, helped=True)),
         (replace(FLOATS, m=250), PickedConfig(64, 2, 1, 4, 2, 4, cluster=2, helped=True)),
         (replace(FLOATS, m=150), PickedConfig(64, 1, 1, 3, 4, 2, 2, picked=False, helped=True)),
+        (replace(BYTES, m=300), PickedConfig(256, 1, 2, 6, 2, 3, turned=True, teams=2)),
+        (replace(FLOATS, m=250), PickedConfig(128, 1, 2, 4, 2, 4, 1, 2, helped=True, turned=True)),
     ],
-    ids=["teams", "whole teams", "helped", "cluster", "whole"],
+    ids=["teams", "whole teams", "helped", "cluster", "whole", "turned teams", "turned cluster"],
 )
 def test_blocks_take_several_pieces_of_work(workload: Gemm, config: PickedConfig) -> None:
     """One of the sides has no tile in some of them, and teams have several each."""
