@@ -23,7 +23,7 @@ from autoq.templates.target import Target
 
 _LAUNCHES = 2.5
 """What a layer costs beside its products, in launches of an empty kernel (H200, batch 8)."""
-_UTILISATION = 0.4
+_UTILISATION = 0.5
 """Share of the peak at which a small layer multiplies."""
 _JOINED = ("weight", "bias", "scale")
 
