@@ -103,11 +103,12 @@ def record_spaces(
     host = target if isinstance(target, Host) else resolve(target, options.devices[0])
     require_device(host)
     templates = load_registry(options.registry)
-    plans = {
-        workload: list(as_planned(workload, matching, host, options))
-        for workload, matching in _tunable(workloads, templates, host)
-    }
-    return _measure(plans, None, _folder(output), options, host, templates, notify)
+    matching = dict(_tunable(workloads, templates, host))
+
+    def plan(workload: Workload) -> list[Planned]:
+        return list(as_planned(workload, matching[workload], host, options))
+
+    return _measure([*matching], plan, None, _folder(output), options, host, templates, notify)
 
 
 def measure_spaces(
@@ -147,11 +148,14 @@ def measure_spaces(
             places[Job(folder.workload, one.template, config)] = folder, one
     if old:
         notify(f"{old} kernels are of another version of their template and left out")
-    return _measure(plans, places, _folder(output), options, host, templates, notify)
+    return _measure(
+        [*plans], plans.__getitem__, places, _folder(output), options, host, templates, notify
+    )
 
 
 def _measure(
-    plans: Mapping[Workload, Sequence[Planned]],
+    workloads: Sequence[Workload],
+    plan: Callable[[Workload], Sequence[Planned]],
     places: Mapping[Job, Place] | None,
     output: Path,
     options: RecordOptions,
@@ -166,14 +170,16 @@ def _measure(
     with ExitStack() as held, StopOnSignal() as signals:
         journals = {
             workload: held.enter_context(Journal(journal_path(output, workload), notify))
-            for workload in plans
+            for workload in workloads
         }
         scratch = held.enter_context(scratch_folder())
         measurers = held.enter_context(opened_measurers(host, options, scratch, places))
         device = measurers[0].device
+        # Plans take seconds, in which compilers start.
+        plans = {workload: plan(workload) for workload in workloads}
         names = {
-            workload: [planned_identity(workload, one, templates, device) for one in plan]
-            for workload, plan in plans.items()
+            workload: [planned_identity(workload, one, templates, device) for one in planned]
+            for workload, planned in plans.items()
         }
         known = {
             workload: recorded_names(journal, earlier_space(output, workload), templates)
@@ -181,8 +187,8 @@ def _measure(
         }
         samples = None if options.exhaustive or places is not None else options.samples
         jobs = {
-            workload: still_to_measure(workload, plan, names[workload], known[workload], samples)
-            for workload, plan in plans.items()
+            workload: still_to_measure(workload, planned, names[workload], known[workload], samples)
+            for workload, planned in plans.items()
         }
         until = None if options.time_budget is None else clock.now() + options.time_budget
         recorder = Recorder(
@@ -199,8 +205,8 @@ def _measure(
         interrupted = signals.requested
     drawn = {
         name: one.drawn
-        for workload, plan in plans.items()
-        for one, name in zip(plan, names[workload], strict=True)
+        for workload, planned in plans.items()
+        for one, name in zip(planned, names[workload], strict=True)
     }
     written = write_spaces(output, list(plans), drawn, options.export)
     return Recorded(measured, tuple(written), interrupted)

@@ -22,6 +22,7 @@ from autoq.graph.lowering.sparse_attention import attend_sparsely
 from autoq.graph.passes.channels.channel_padding import pad_hidden_channels
 from autoq.graph.passes.channels.channel_shuffle import find_channel_shuffles
 from autoq.graph.passes.channels.convolve_beside import convolve_beside
+from autoq.graph.passes.channels.join_branches import join_branches
 from autoq.graph.passes.channels.stem import widen_stem
 from autoq.graph.passes.dtypes.activation_dtype import choose_activation_dtypes
 from autoq.graph.passes.dtypes.storage import choose_storage
@@ -129,6 +130,7 @@ def _optimised(
     fold_dequantisations(graph)
     fuse_movement(graph)
     convolve_beside(graph, target)
+    join_branches(graph, target)
     gather_fusions(graph)
     tabulate_fusions(graph)
     widen_stem(graph, target)

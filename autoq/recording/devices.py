@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def opened_measurers(
 
         cuda = nvcc_version()
     with ExitStack() as held:
-        measurers = []
+        pairs = []
         each = max(1, (options.jobs or cores) // len(options.devices))
         for ordinal in options.devices:
             settings = WorkerSettings(
@@ -50,7 +51,13 @@ def opened_measurers(
             builder = _builder(host, options, scratch, each, places)
             held.callback(builder.close)
             builder.warm()
-            device = dataclasses.replace(runner.describe(), cuda=cuda)
+            pairs.append((builder, runner))
+        # Devices take seconds to answer first, which they do together.
+        with ThreadPoolExecutor(len(pairs)) as asking:
+            found = [*asking.map(lambda pair: pair[1].describe(), pairs)]
+        measurers = []
+        for (builder, runner), answer in zip(pairs, found, strict=True):
+            device = dataclasses.replace(answer, cuda=cuda)
             exclusive = host.target.kind == "cpu"
             measurers.append(DeviceMeasurer(builder, runner, device, exclusive))
             held.callback(measurers[-1].close)

@@ -1,8 +1,9 @@
 """Whether a short tuning run makes a model slower, and whether it keeps its time budget.
 
 Each network is tuned by `autoq tune --time-budget` in a process of its own, without shipped
-records, then compiled twice, untuned and with the records of that run, and the two artifacts are
-timed in turn. Their outputs are compared at every element first. Writes the times as JSON.
+records, then compiled untuned, with the records of that run and, with --shipped, with those that
+ship, all at once, and the artifacts are timed in turn. Their outputs are compared at every element
+first. Writes the times as JSON.
 
     python scripts/bench/bench_tuning.py --target cuda --budgets 10,30 --output tuning.json
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq import Session, compile
+from autoq import Session
 from autoq.devices import Host, require_device, resolve
 from autoq.records.lines import read_records
 from autoq.scratch import scratch_folder, sweep
@@ -63,6 +65,37 @@ def tuned(
     return seconds
 
 
+@dataclass(frozen=True)
+class Folders:
+    """Where artifacts, record files and compiled kernels go."""
+
+    artifacts: Path
+    records: Path
+    kernels: Path
+
+
+def compiled(
+    model: Path, host: Host, shape: tuple[int, ...], wanted: dict[str, list[str]], folders: Folders
+) -> list[Session]:
+    """A session for each list of options of `autoq compile`, which run beside each other."""
+    start = [sys.executable, "-m", "autoq", "compile", str(model), "--target", host.target.kind]
+    start += ["--input-shapes", f"{INPUT}:[{','.join(map(str, shape))}]"]
+    environment = {**os.environ, "AUTOQ_CACHE_DIR": str(folders.kernels)}
+    artifacts = {name: folders.artifacts / f"{model.stem}.{name}.tar" for name in wanted}
+    running = {
+        name: subprocess.Popen(
+            [*start, "-o", str(artifacts[name]), *options], env=environment, text=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )
+        for name, options in wanted.items()
+    }  # fmt: skip
+    for name, process in running.items():
+        _, errors = process.communicate()
+        if process.returncode:
+            raise SystemExit(f"{model}: compiling {name} ended with {process.returncode}: {errors}")
+    return [Session(artifact) for artifact in artifacts.values()]
+
+
 def in_turn(sessions: list[Session]) -> list[float]:
     """Median microseconds of each, timed in turn."""
     repeats = [max(1, round(_TURN_SECONDS / session.run_seconds(3))) for session in sessions]
@@ -73,19 +106,11 @@ def in_turn(sessions: list[Session]) -> list[float]:
     return [statistics.median(found) * 1e6 for found in samples]
 
 
-@dataclass(frozen=True)
-class Folders:
-    """Where artifacts, record files and compiled kernels go."""
-
-    artifacts: Path
-    records: Path
-    kernels: Path
-
-
 def case(
-    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folders: Folders
-) -> dict[str, Any]:
-    """Tune, compile both, compare outputs, time both in turn.
+    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folders: Folders,
+    shipped: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Tune, compile, compare outputs, time all in turn; shipped: those with shipped records, too.
 
     A run whose records are there already is not made again.
     """
@@ -96,19 +121,16 @@ def case(
         seconds = tuned(model, host, shape, budget, seed, records)
     lines = read_records(records).records if records.exists() else []
     trials = sum(not record.confirmed for record in lines)
-    sessions = []
-    for name, known in (("untuned", []), ("tuned", [records] if records.exists() else [])):
-        artifact = folders.artifacts / f"{network}.{name}.tar"
-        compile(
-            model, target=host, output=artifact, tuning_records=known,
-            input_shapes={INPUT: shape}, cache_dir=folders.kernels, use_shipped_records=False,
-        )  # fmt: skip
-        sessions.append(Session(artifact))
+    found = ["--tuning-records", str(records)] if records.exists() else []
+    wanted = {"untuned": ["--no-shipped-records"], "tuned": ["--no-shipped-records", *found]}
+    sessions = compiled(
+        model, host, shape, {**wanted, **({"shipped": []} if shipped else {})}, folders
+    )
     x = np.random.default_rng(1).standard_normal(shape, np.float32)
     outputs = [session.run(None, {INPUT: x})[0] for session in sessions]
-    if not np.array_equal(*outputs):
+    if not all(np.array_equal(outputs[0], output) for output in outputs):
         raise SystemExit(f"{network}: the tuned model computes something else")
-    untuned_us, tuned_us = in_turn(sessions)
+    untuned_us, tuned_us, *beside = in_turn(sessions)
     return {
         "case": f"{network} N{batch} {host.target.kind}",
         "budget_seconds": budget,
@@ -117,6 +139,7 @@ def case(
         "trials": trials,
         "untuned_us": untuned_us,
         "tuned_us": tuned_us,
+        **({"shipped_us": beside[0]} if beside else {}),
         "slower": tuned_us > ALLOWED_SLOWER * untuned_us,
         "over_budget": seconds is not None and seconds > ALLOWED_OVERRUN * budget,
     }
@@ -125,8 +148,9 @@ def case(
 def _text(row: dict[str, Any]) -> str:
     return (
         f"{row['case']} {row['budget_seconds']:g} s, seed {row['seed']}: "
-        f"{row['untuned_us']:.1f} us untuned, {row['tuned_us']:.1f} tuned; "
-        f"{row['trials']} trials"
+        f"{row['untuned_us']:.1f} us untuned, {row['tuned_us']:.1f} tuned"
+        + (f", {row['shipped_us']:.1f} with shipped records" if "shipped_us" in row else "")
+        + f"; {row['trials']} trials"
         + (f" in {row['wall_seconds']:.1f} s" if row["wall_seconds"] else "")
     )
 
@@ -143,6 +167,7 @@ def main() -> int:
     parser.add_argument("--records", type=Path, help="folder of record files, which are kept")
     parser.add_argument("--cache", type=Path, help="folder of kernels that are compiled already")
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--shipped", action="store_true", help="time shipped records as well")
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
     host = resolve(options.target)
@@ -161,7 +186,9 @@ def main() -> int:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
-                    row = case(network, model, host, options.batch, budget, seed, folders)
+                    row = case(
+                        network, model, host, options.batch, budget, seed, folders, options.shipped
+                    )
                     result["cases"].append(row)
                     options.output.write_text(json.dumps(result, indent=1) + "\n")
                     print(_text(row), flush=True)

@@ -19,12 +19,24 @@ from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
+class Part:
+    """Columns of an input from `begin` on; width: all columns of the input, of the type dtype."""
+
+    source: int
+    begin: int
+    channels: int
+    width: int
+    dtype: str
+
+
+@dataclass(frozen=True)
 class Concat(Workload, operator="concat"):
     """Channel concatenation of `[outer, c_i]` matrices (pixels times channels), each requantised.
 
-    in_dtypes and channels run over the inputs; scalars is float32 [inputs, 5] with rows as
-    SCALARS: `y = clamp(rint((x - x_zero_point) * scale), low, high) + zero_point`; an input whose
-    `requantize` entry is False is copied byte for byte.
+    channels run over the parts, and so does scalars, float32 [parts, 5] with rows as SCALARS: `y =
+    clamp(rint((x - x_zero_point) * scale), low, high) + zero_point`; a part whose `requantize`
+    entry is False is copied byte for byte. Each part is an input, or, with sources, columns of the
+    input that its entry names, behind those of earlier parts of it; in_dtypes run over the inputs.
 
     With scaled_dtype, int8 or uint8, there is a second output of y's shape, as batch normalisation
     and a ReLU behind a concatenation make it: `z = clamp(rint((y - y_zero_point) * factor[c] +
@@ -39,6 +51,7 @@ class Concat(Workload, operator="concat"):
     requantize: tuple[bool, ...]
     out_dtype: str = "int8"
     scaled_dtype: str = ""
+    sources: tuple[int, ...] = ()
 
     SCALED: ClassVar = ("y_zero_point", "low", "high", "zero_point")
     SCALARS: ClassVar = ("x_zero_point", "scale", "low", "high", "zero_point")
@@ -48,6 +61,23 @@ class Concat(Workload, operator="concat"):
         both = {self.out_dtype, self.scaled_dtype}
         if self.scaled_dtype and not both <= {"int8", "uint8"}:
             raise InputError(f"scaled_dtype {self.scaled_dtype!r}: int8 or uint8, as out_dtype")
+        count = len(self.channels), {*range(len(self.in_dtypes))}
+        if count != (len(self.sources or self.in_dtypes), {*(self.sources or count[1])}):
+            raise InputError(f"sources {self.sources}: an input of {len(count[1])} for each part")
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Where each part of y lies."""
+        widths = [0] * len(self.in_dtypes)
+        begins = []
+        sources = self.sources or tuple(range(len(self.channels)))
+        for source, channels in zip(sources, self.channels, strict=True):
+            begins.append(widths[source])
+            widths[source] += channels
+        return tuple(
+            Part(source, begin, channels, widths[source], self.in_dtypes[source])
+            for source, begin, channels in zip(sources, begins, self.channels, strict=True)
+        )
 
     @property
     def y_shape(self) -> tuple[int, int]:
@@ -60,10 +90,10 @@ class Concat(Workload, operator="concat"):
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        pairs = zip(self.channels, self.in_dtypes, strict=True)
+        widths = {part.source: part.width for part in self.parts}
         return tuple(
-            TensorSpec(f"x{index}", (self.outer, channels), dtype)
-            for index, (channels, dtype) in enumerate(pairs)
+            TensorSpec(f"x{index}", (self.outer, widths[index]), dtype)
+            for index, dtype in enumerate(self.in_dtypes)
         )
 
     @property
@@ -83,8 +113,9 @@ class Concat(Workload, operator="concat"):
     def reference(self, activations: Sequence[np.ndarray], constants: Constants) -> Arrays:
         parts = []
         rows = np.asarray(constants["scalars"], np.float32)
-        for x, row, requantize in zip(activations, rows, self.requantize, strict=True):
-            x = x.reshape(self.outer, -1)
+        for part, row, requantize in zip(self.parts, rows, self.requantize, strict=True):
+            x = activations[part.source].reshape(self.outer, -1)
+            x = x[:, part.begin : part.begin + part.channels]
             if requantize:
                 x_zero_point, scale, low, high, zero_point = row
                 value = (x.astype(np.float32) - x_zero_point) * scale
@@ -122,7 +153,9 @@ class Concat(Workload, operator="concat"):
 
     def __str__(self) -> str:
         scaled = ", scaled" if self.scaled_dtype else ""
-        return f"concat {self.outer}x({'+'.join(map(str, self.channels))}){scaled}"
+        joined = " ".join(map(str, self.sources))
+        of = f" of {joined}" if joined else ""
+        return f"concat {self.outer}x({'+'.join(map(str, self.channels))}){of}{scaled}"
 
 
 def scaled_concat(workload: Workload, dtype: str) -> Concat | None:

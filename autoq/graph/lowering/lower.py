@@ -160,12 +160,14 @@ def _concat(node: Operation, place: Placement, around: Neighbourhood) -> None:
     graph, a = place.semantic, node.attributes
     shape = graph.shape(node.output)
     layout, axis = (NHWC, 1) if len(shape) == 4 else (PLAIN, len(shape) - 1)
+    parts = a.get("parts") or tuple((i, graph.shape(x)[axis]) for i, x in enumerate(node.inputs))
     workload = Concat(
         math.prod(shape) // shape[axis],
-        tuple(graph.shape(name)[axis] for name in node.inputs),
+        tuple(channels for _, channels in parts),
         tuple(graph.dtype(name) for name in node.inputs),
         tuple(a["requantize"]),
         graph.dtype(node.output),
+        sources=tuple(of for of, _ in parts) if "parts" in a else (),
     )
     inputs = tuple(place.read(name, layout) for name in node.inputs)
     _layer(place, node, workload, {"scalars": a["scalars"]}, inputs, layout)

@@ -19,18 +19,12 @@ from autoq.templates.target import Target
 
 
 def build(workload: Concat, config: MovementConfig) -> PrimFunc:
-    """The kernel: x0, x1, ..., scalars [inputs, 5], y."""
-    inputs = len(workload.channels)
-    parameters = {
-        f"x{i}": ((workload.outer, channels), dtype)
-        for i, (channels, dtype) in enumerate(
-            zip(workload.channels, workload.in_dtypes, strict=True)
-        )
-    }
+    """The kernel: x0, x1, ..., scalars [parts, 5], y."""
+    parameters = {x.name: (x.shape, x.dtype) for x in workload.inputs}
     with (
         kernel_frame(
             **parameters,
-            scalars=((inputs, len(Concat.SCALARS)), "float32"),
+            scalars=((len(workload.parts), len(Concat.SCALARS)), "float32"),
             y=(workload.y_shape, workload.out_dtype),
         ) as frame,
         vector.tasks_loop(config.tasks) as task,
@@ -38,14 +32,14 @@ def build(workload: Concat, config: MovementConfig) -> PrimFunc:
         y, scalars = frame["y"], frame["scalars"]
         first, share = span(task, workload.outer, config.tasks)
         offset = 0
-        for i, channels in enumerate(workload.channels):
-            x = frame[f"x{i}"]
+        for i, part in enumerate(workload.parts):
+            x = frame[f"x{part.source}"]
             row_scalars = bind_scalars(scalars, Concat.SCALARS, i)
             with vector.loop(share) as row:
-                source = (first + row) * channels
+                source = (first + row) * part.width + part.begin
                 target = (first + row) * workload.y_shape[1] + offset
                 _emit_row(workload, i, x, source, y, target, row_scalars)
-            offset += channels
+            offset += part.channels
     return frame.result
 
 

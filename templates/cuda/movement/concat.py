@@ -1,4 +1,4 @@
-"""Channel concatenation: every input has blocks of its own, and rows move in the widest vectors."""
+"""Channel concatenation: every part has blocks of its own, and rows move in the widest vectors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ __device__ __forceinline__ void move(
   #pragma unroll
   for (int r = 0; r < ROWS; ++r)
     if (r == 0 || row + r * STEP < OUTER)
-      raw[r] = load<T, V>(x + ((row + r * STEP) * CHANNELS + at * V));
+      raw[r] = load<T, V>(x + ((row + r * STEP) * WIDTH + BEGIN + at * V));
   const int channel = FIRST + at * V;
   const float* numbers = scalars + 5 * INPUT;
   const Zero<T> of_x = zero<T>(REQUANTIZE ? __ldg(numbers) : 0.f);
@@ -101,7 +101,7 @@ _FITTED_THREADS = 1024
 
 @dataclass(frozen=True)
 class _Segment:
-    """One input: vectors of a row, rows from one of a thread to its next, and its first block."""
+    """One part: vectors of a row, rows from one of a thread to its next, and its first block."""
 
     function: DeviceFunction
     vectors: int
@@ -118,8 +118,8 @@ def matches(workload: object, target: Target) -> bool:
     """Inputs that are copied as they are or requantised; rows of 4-bit values fill bytes."""
     if not isinstance(workload, Concat) or target.kind != "cuda":
         return False
-    inputs = zip(workload.channels, workload.in_dtypes, workload.requantize, strict=True)
-    for channels, dtype, requantize in inputs:
+    for part, requantize in zip(workload.parts, workload.requantize, strict=True):
+        channels, dtype = math.gcd(part.channels, part.begin, part.width), part.dtype
         known = dtype in (*INTEGER_RANGE, "float32")
         fits = workload.out_dtype in INTEGER_RANGE if requantize else dtype == workload.out_dtype
         if not known or not fits or not whole_bytes(channels, dtype, workload.out_dtype):
@@ -133,18 +133,18 @@ def build(workload: Concat, config: ThreadConfig, target: Target) -> PrimFunc:
     last = segments[-1]
     blocks = last.first_block + blocks_for(last.items, config.threads)
     parameters = [*workload.inputs, *workload.constants, *workload.outputs]
-    count = len(segments)
+    count = len(workload.inputs)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         inputs, scalars, rest = pointers[:count], pointers[count], pointers[count + 1 :]
         # Without a second output its operands are any pointers.
         factor, offset, scaled, y, z = rest if len(rest) > 1 else (*[scalars] * 3, *rest * 2)
         ends = [*(segment.first_block for segment in segments[1:]), blocks]
-        for x, segment, end in zip(inputs, segments, ends, strict=True):
+        for part, segment, end in zip(workload.parts, segments, ends, strict=True):
             item = (block - segment.first_block) * config.threads + thread
             mine = T.And(block >= segment.first_block, block < end)
             with builder.If(T.And(mine, item < segment.items)), builder.Then():
-                operands = (x, scalars, factor, offset, scaled, y, z)
+                operands = (inputs[part.source], scalars, factor, offset, scaled, y, z)
                 places = item // segment.vectors, item % segment.vectors
                 call(segment.function, *operands, *places)
 
@@ -155,15 +155,16 @@ def _segments(workload: Concat, threads: int, target: Target) -> list[_Segment]:
     total, outer = workload.y_shape[1], workload.outer
     firsts = list(itertools.accumulate(workload.channels, initial=0))[:-1]
     values = []
-    for channels, first, dtype in zip(workload.channels, firsts, workload.in_dtypes, strict=True):
-        widest = vector_values(math.gcd(channels, first, total), dtype, workload.out_dtype)
+    for part, first in zip(workload.parts, firsts, strict=True):
+        whole = math.gcd(part.channels, part.begin, part.width, first, total)
+        widest = vector_values(whole, part.dtype, workload.out_dtype)
         values.append(min(widest, _MOST_SCALED) if workload.scaled_dtype else widest)
     vectors = [channels // each for channels, each in zip(workload.channels, values, strict=True)]
     rows = _rows(outer, sum(vectors), target)
     segments: list[_Segment] = []
     block = 0
-    for index, (channels, first) in enumerate(zip(workload.channels, firsts, strict=True)):
-        types = {"T": workload.in_dtypes[index], "OUT": workload.out_dtype}
+    for index, (part, first) in enumerate(zip(workload.parts, firsts, strict=True)):
+        types = {"T": part.dtype, "OUT": workload.out_dtype}
         namespace = NumberNamespace(
             "concat",
             _SOURCE,
@@ -173,7 +174,8 @@ def _segments(workload: Concat, threads: int, target: Target) -> list[_Segment]:
                 "ROWS": rows,
                 "STEP": -(-outer // rows),
                 "OUTER": outer,
-                "CHANNELS": channels,
+                "WIDTH": part.width,
+                "BEGIN": part.begin,
                 "FIRST": first,
                 "TOTAL": total,
                 "REQUANTIZE": workload.requantize[index],

@@ -68,11 +68,11 @@ def test_add(dtypes):
         check_scalars(add.TEMPLATE, workload, activations, scalars, tasks)
 
 
-@pytest.mark.parametrize("tasks", [1, 3])
-def test_concat(tasks):
-    workload = Concat(77, (5, 64, 100), ("int8", "uint8", "int8"), (True, True, False))
-    pairs = zip(workload.channels, workload.in_dtypes, strict=True)
-    activations = [random_array(RNG, (77, channels), dtype) for channels, dtype in pairs]
+@pytest.mark.parametrize(("tasks", "sources"), [(1, ()), (3, (1, 0, 1))])
+def test_concat(tasks, sources):
+    dtypes = ("uint8", "int8") if sources else ("int8", "uint8", "int8")
+    workload = Concat(77, (5, 64, 100), dtypes, (True, True, False), sources=sources)
+    activations = [random_array(RNG, x.shape, x.dtype) for x in workload.inputs]
     rows = [scalars_of("int8", 3 + i, 0.4 + 0.1 * i) for i in range(3)]
     check_scalars(concat.TEMPLATE, workload, activations, rows, tasks)
 

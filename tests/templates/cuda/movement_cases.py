@@ -72,6 +72,8 @@ CONCATS = (
     Concat(98, (64, 32), ("int8", "int8"), (False, False)),
     Concat(49, (16, 24, 8), ("int8", "uint8", "int8"), (True, True, False)),
     Concat(31, (17, 3, 1, 11), ("uint8",) * 4, (True, False, True, False), "uint8"),
+    Concat(49, (16, 208, 48), ("uint8",) * 2, (True, True, False), "uint8", sources=(0, 1, 1)),
+    Concat(31, (5, 3, 1), ("int8",) * 2, (True, False, True), sources=(1, 0, 1)),
     Concat(20, (12, 4, 6), ("float32",) * 3, (False,) * 3, "float32"),
 )
 QUANTIZES = (
@@ -142,11 +144,10 @@ def random_movement(
 ) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
     """Activations in parameter order and scalars whose outputs fill the range and saturate."""
     if isinstance(workload, Concat):
-        pairs = zip(workload.channels, workload.in_dtypes, strict=True)
-        activations = [_array(rng, (workload.outer, c), dtype) for c, dtype in pairs]
+        activations = [_array(rng, x.shape, x.dtype) for x in workload.inputs]
         rows = [
-            [_zero_point(rng, dtype), rng.uniform(0.3, 1.3), *_bounds(rng, workload.out_dtype)]
-            for dtype in workload.in_dtypes
+            [_zero_point(rng, part.dtype), rng.uniform(0.3, 1.3), *_bounds(rng, workload.out_dtype)]
+            for part in workload.parts
         ]
         return activations, {"scalars": np.array(rows, np.float32)}
     if isinstance(workload, Add):

@@ -1,0 +1,102 @@
+"""Several devices record one list: each takes what it can, and all becomes one file."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from autoq.devices import resolve
+from autoq.errors import InputError
+from autoq.measure.job import Job, Measurement
+from autoq.measure.runner import MeasureError, Runner
+from autoq.recording import devices
+from autoq.recording.measuring import Recorder
+from autoq.recording.options import RecordOptions
+from autoq.records.journal import Journal
+from autoq.records.lines import read_records
+from autoq.records.record import Device
+from autoq.templates.operators.gemm import Gemm
+from autoq.tuning.clock import MonotonicClock
+from autoq.tuning.provenance import Provenance
+
+DEVICE = Device("NVIDIA H200", "sm_90a")
+WORKLOADS = [Gemm(64, 64, 64), Gemm(128, 64, 64)]
+
+
+class FakeDevice:
+    """Takes so many seconds for each candidate; a lost one answers a few."""
+
+    device, pipelined = DEVICE, True
+
+    def __init__(self, seconds: float, answers: int = 10_000) -> None:
+        self.measured: list[Job] = []
+        self._seconds, self._answers = seconds, answers
+        self._thread = ThreadPoolExecutor(1)
+
+    def submit(self, job):
+        return self._thread.submit(self._measure, job)
+
+    def _measure(self, job):
+        time.sleep(self._seconds)
+        if len(self.measured) == self._answers:
+            raise MeasureError("the device is gone")
+        self.measured.append(job)
+        return Measurement(seconds=1e-6, repeats=1)
+
+    def cancel(self):
+        self._thread.shutdown(cancel_futures=True)
+
+
+TEMPLATE = SimpleNamespace(name="t", version=1)
+
+
+@dataclass(frozen=True)
+class Config:
+    tile: int
+
+
+def recorded(measurers, folder, each=300):
+    jobs = {w: [Job(w, "t", Config(i)) for i in range(each)] for w in WORKLOADS}
+    with ExitStack() as held:
+        journals = {
+            w: held.enter_context(Journal(folder / f"{w.m}.jsonl", lambda text: None))
+            for w in WORKLOADS
+        }
+        Recorder(
+            measurers, Provenance(DEVICE, "0", "0"), {"t": TEMPLATE}, journals,
+            lambda: False, MonotonicClock(),
+        ).run(jobs)  # fmt: skip
+    return [[r.config["tile"] for r in read_records(folder / f"{w.m}.jsonl").records]
+            for w in WORKLOADS]  # fmt: skip
+
+
+def test_a_list_is_shared_out_as_devices_take_it(tmp_path):
+    quick, slow = FakeDevice(1e-5), FakeDevice(1e-3)
+    for tiles in recorded([quick, slow], tmp_path):
+        assert sorted(tiles) == [*range(300)]
+    assert len(quick.measured) > len(slow.measured) > 0
+    assert len({*quick.measured, *slow.measured}) == 600
+
+
+def test_what_is_measured_is_kept_when_a_device_is_lost(tmp_path):
+    lost = FakeDevice(1e-3, answers=20)
+    with pytest.raises(MeasureError, match="is gone"):
+        recorded([FakeDevice(1e-4), lost], tmp_path)
+    kept = sum(len(read_records(tmp_path / f"{w.m}.jsonl").records) for w in WORKLOADS)
+    assert len(lost.measured) == 20 and kept >= 20
+
+
+def test_devices_of_two_names_are_refused(tmp_path, monkeypatch):
+    names = iter(["NVIDIA H200", "NVIDIA H100 80GB HBM3"])
+    monkeypatch.setattr(Runner, "describe", lambda self: Device(next(names), "sm_90a"))
+    options = RecordOptions(devices=(0, 1), jobs=2)
+    with (
+        pytest.raises(InputError, match="H100 80GB HBM3, NVIDIA H200 differ"),
+        devices.opened_measurers(resolve("cuda:sm_90a"), options, tmp_path, places={}),
+    ):
+        pass
