@@ -9,6 +9,9 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -35,11 +38,8 @@ from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_s
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
 from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING, WARPGROUP
 from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _FIELDS = {"x_scale": "row_scale"}

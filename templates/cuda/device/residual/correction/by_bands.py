@@ -14,6 +14,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -30,7 +31,6 @@ from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SHAPES = ((8, 2), (16, 1), (8, 1), (4, 1))
 """Warps of a block and blocks of a multiprocessor, which leave 128 registers to a thread."""
