@@ -140,8 +140,8 @@ __device__ __forceinline__ void store_rows(
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
 
 AT_ONCE stands for how many rows of a lane are read at once, READ_ROW for one that is there, and
-ENTRY_AT for what reads an entry, from memory or from wherever it is. PAIRED says whether the two rows of a thread are neighbours, or
-eight apart."""
+ENTRY_AT for what reads an entry, from memory or from wherever it is. PAIRED says whether the two
+rows of a thread are neighbours, or eight apart."""
 
 SHIFTS = """
       own.shift = pairs<float>(terms + 2 * WIDTH + at)"""
