@@ -254,7 +254,12 @@ class PickedTiling(InstructionTiling):
         Where registers are few a product ends before the next one's rows are read, and nothing is
         read ahead of a tile.
         """
-        return 2 if not self.config.turned or self.sums + _TURNED + 8 <= self.budget.consumer else 1
+        return (
+            2
+            if not self.config.turned
+            or self.sums + _TURNED + 12 * self.blocks_m <= self.budget.consumer
+            else 1
+        )
 
     @property
     def registers_fit(self) -> bool:

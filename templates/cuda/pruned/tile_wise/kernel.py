@@ -112,6 +112,8 @@ def finish_source(tiling: TileOutputs) -> str:
     row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
     shifts = SHIFTS if epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    at_once, row = ("8", "(r + i * step) % 16") if tiling.held_entries else ("4", "(r + i * step)")
+    finish = finish.replace("AT_ONCE", at_once).replace("READ_ROW", row)
     finish = finish.replace("ENTRY_AT", "*" if tiling.held_entries else "__ldg")
     return finish.replace("ROW_SCALE;", row_scale + ";")
 
