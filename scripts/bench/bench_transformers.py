@@ -6,8 +6,9 @@
 
 Models, artifacts and what onnxruntime makes of the inputs stay in `--models`, so that a run that
 was cut off goes on where it ended. A model whose output is off is not timed. autoq and its peers
-take turns in one process; a time is the median of all turns, on a CPU the process's own. Rows join
-those of the result file, each with its date and commit.
+take turns in one process; a time is the median of all turns, on a CPU the process's own. Beside it
+stand the fastest and the slowest turn, since a graph may have two speeds. Rows join those of the
+result file, each with its date and commit.
 """
 
 from __future__ import annotations
@@ -161,14 +162,14 @@ def device_seconds(work: Callable[[], Any]) -> float:
     return statistics.median(samples)
 
 
-def turns(session: Session, works: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """Microseconds of autoq and its peers, the medians of turns."""
+def turns(session: Session, works: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
+    """Microseconds of each turn of autoq and of its peers."""
     samples: dict[str, list[float]] = {"autoq": [], **{name: [] for name in works}}
     for _ in range(TURNS):
         samples["autoq"].append(session.run_seconds(REPLAYS))
         for name, work in works.items():
             samples[name].append(device_seconds(work))
-    return {name: round(statistics.median(taken) * 1e6, 1) for name, taken in samples.items()}
+    return {name: [round(one * 1e6, 1) for one in taken] for name, taken in samples.items()}
 
 
 def on_gpu(case: Case, model: Path, path: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -176,9 +177,11 @@ def on_gpu(case: Case, model: Path, path: Path, options: argparse.Namespace) -> 
     session = Session(path)
     errors = errors_of(case, model, session)
     works = {} if options.no_peers else torch_works(case, options.torch_compile)
-    times = turns(session, works)
+    taken = turns(session, works)
+    times = {name: round(statistics.median(own), 1) for name, own in taken.items()}
     return {
-        "autoq_us": times.pop("autoq"), "peers": times, **errors,
+        "autoq_us": times.pop("autoq"), "peers": times,
+        "ranges_us": {name: [min(own), max(own)] for name, own in taken.items()}, **errors,
         "kernels": len(session.plan.calls), "layers": layers_of(session),
     }  # fmt: skip
 
