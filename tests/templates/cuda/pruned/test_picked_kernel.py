@@ -41,6 +41,7 @@ PIXELS = Conv2d(
     sparsity=Sparsity("tw", 32, 80, Structure(640, 224, 320)),
 )  # fmt: skip
 EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
+WIDE = Sparsity("tw", 128, 320, Structure(512, 192, 320))
 
 
 def picked_values(words: np.ndarray, size: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
@@ -196,6 +197,9 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(BYTES, m=200, k=1040), PickedConfig(128, 3, 1, 3, 2, 3, turned=True)),
         (replace(FLOATS, m=200), PickedConfig(64, 3, 1, 4, 2, 3, turned=True)),
         (replace(BYTES, sparsity=EMPTY), PickedConfig(128, 1, 1, 3, 2, 3, turned=True)),
+        (replace(BYTES, m=200, n=600, sparsity=WIDE), PickedConfig(128, 3, 1, 4, 2, 4)),
+        (replace(BYTES, m=200, n=600, sparsity=WIDE),
+         PickedConfig(128, 3, 1, 8, 2, 5, turned=True)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
         (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
         (
@@ -246,7 +250,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
          "empty", "empty floats", "whole", "turned", "turned long", "turned floats",
-         "turned empty", "whole cluster", "whole floats", "bfloat16",
+         "turned empty", "lean", "lean turned", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
          "helped whole", "pixels", "pixels and residual", "strided", "dilated", "float pixels",
          "bordered", "bordered residual", "bordered floats", "few channels", "whole pixels"],
