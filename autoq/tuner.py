@@ -22,9 +22,9 @@ from autoq.records.journal import Journal
 from autoq.records.lookup import template_versions
 from autoq.report.events import Notice, TaskRow, TuneSummary
 from autoq.scratch import scratch_folder, sweep
+from autoq.templates.arrays.layout import NHWC
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
-from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
 from autoq.tuning.asking import PREDICTED
 from autoq.tuning.company import company

@@ -10,10 +10,10 @@ import numpy as np
 
 from autoq.errors import BuildError
 from autoq.search.space import Space
-from autoq.templates.layout import NHWC
+from autoq.templates.arrays.layout import NHWC
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.program import Program, alone, check_program
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Template:
     version: raised whenever the meaning of a configuration changes; records of another version
         are never used.
     tunable: False for templates whose one configuration is always used.
-    layouts: of activations (`layout.py`) that it reads and writes.
+    layouts: of activations (`arrays/layout.py`) that it reads and writes.
     estimate(workload, config, target): roughly the seconds of a configuration, comparable with
         other estimates of the same template only; None where it has no model of its time.
     keeps_nibbles: whether `pack` leaves 4-bit weights two a byte, if it takes any.

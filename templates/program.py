@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from autoq.errors import BuildError
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoq.errors import TargetError
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.hardware import HARDWARE, Hardware
-from autoq.templates.storage import is_four_bit
 
 _RATES = {
     "int4": "int4_rate", "uint4": "int4_rate", "int8": "int8_rate", "uint8": "int8_rate",

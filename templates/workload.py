@@ -2,9 +2,10 @@
 
 A workload names shapes and dtypes only; scales, zero points and clamp bounds are data, so that
 layers which differ in their quantisation alone share one kernel and one tuning record.
-Activations are NHWC unless a convolution says NHWCnc (`layout.py`), weights KRSC. Shapes count
-values; int4 and uint4 arrays are stored two values a byte along the channels (`storage.py`), which
-`bytes` counts. In numpy 4-bit values are unpacked, int8 for int4 and uint8 for uint4.
+Activations are NHWC unless a convolution says NHWCnc (`arrays/layout.py`), weights KRSC. Shapes
+count values; int4 and uint4 arrays are stored two values a byte along the channels
+(`arrays/storage.py`), which `bytes` counts. In numpy 4-bit values are unpacked, int8 for int4 and
+uint8 for uint4.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.layout import LAYOUTS
+from autoq.templates.arrays.storage import is_four_bit, value_dtype
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.field_types import require_types
-from autoq.templates.layout import LAYOUTS
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.storage import is_four_bit, value_dtype
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 Arrays = tuple[np.ndarray, ...]
 

@@ -17,7 +17,7 @@ import numpy as np
 from autoq.errors import InputError
 from autoq.replace_file import replace_file
 from autoq.session import Argument
-from autoq.templates.storage import value_dtype
+from autoq.templates.arrays.storage import value_dtype
 
 _PREFIX_BYTES = 12 + 10_000
 """The longest magic, version and header that numpy reads without being asked for more."""

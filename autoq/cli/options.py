@@ -151,7 +151,7 @@ def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
 
 def parse_layouts(text: str) -> tuple[str, ...]:
     """Layouts by name from `nhwc,nhwcnc`, whatever the case; unknown names as they are."""
-    from autoq.templates.layout import LAYOUTS
+    from autoq.templates.arrays.layout import LAYOUTS
 
     names = {name.lower(): name for name in LAYOUTS}
     given = [name.strip() for name in text.split(",")]

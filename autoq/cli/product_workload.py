@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from autoq.errors import InputError
-from autoq.templates.element import ELEMENTS, element
+from autoq.templates.arrays.element import ELEMENTS, element
 from autoq.templates.epilogue import ACTIVATIONS, Epilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm

@@ -11,7 +11,7 @@ import typer
 
 from autoq.cli.options import Device, regular_file
 from autoq.errors import InputError
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 
 FILL_MODES = ("random", "ones", "zeros")
 

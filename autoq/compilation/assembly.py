@@ -18,7 +18,7 @@ from autoq.runtime.cpu.features import host_features
 from autoq.runtime.kernel import Kernel, Workspace
 from autoq.runtime.kernel_check import array_bytes
 from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot
-from autoq.templates.storage import Array, stored
+from autoq.templates.arrays.storage import Array, stored
 from autoq.templates.target import Target
 
 # What LLVM may use when it compiles for this host, as /proc/cpuinfo spells it.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.graph.ir import Graph, Operation
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 
 CONV, GEMM, POOL, ADD, CONCAT = (
     "fused.conv",

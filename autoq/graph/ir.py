@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.storage import stored_bytes
+from autoq.templates.arrays.storage import stored_bytes
 from autoq.templates.workload import Workload
 
 

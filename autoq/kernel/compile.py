@@ -22,9 +22,9 @@ from autoq.runtime.kernel import (
     Scalar,
     Workspace,
 )
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.program import Program
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

@@ -21,7 +21,7 @@ from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda.driver import Device, Memory, Stream
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.oracle.random_arrays import random_array

@@ -11,7 +11,7 @@ from autoq.libraries import batched_products, byte_products, float_products
 from autoq.libraries.ranking import PeerTime
 from autoq.measure.job import Timing
 from autoq.process.child import Child, Entry
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

@@ -23,7 +23,7 @@ from autoq.libraries.ranking import PeerTime, Way, fastest
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda.driver import Device, Memory, Stream
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.oracle.random_arrays import random_array

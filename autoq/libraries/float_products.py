@@ -22,7 +22,7 @@ from autoq.measure.arrays import random_case
 from autoq.measure.cuda_bench import upload
 from autoq.measure.job import Timing
 from autoq.runtime.cuda.driver import Device, Memory, Stream
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.oracle.threads import in_threads
 

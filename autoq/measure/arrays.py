@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.storage import to_stored
+from autoq.templates.arrays.storage import to_stored
 from autoq.templates.workload import Arrays, Workload
 
 _MEMCMP = ctypes.CDLL(None).memcmp

@@ -9,7 +9,7 @@ import numpy as np
 from ml_dtypes import finfo, iinfo
 
 from autoq.measure.arrays import same_bytes
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.target import Target
 from autoq.templates.workload import Tolerance, Workload
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from autoq.cache import read_entry, write_entry
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.workload import Arrays, Workload
 from autoq.templates.workload_key import key
 

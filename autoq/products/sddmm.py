@@ -15,8 +15,8 @@ from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator
 from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.sparse.strided import StridedMatrix
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.structure import Structure
 
 
 @dataclass(frozen=True)

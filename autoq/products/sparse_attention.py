@@ -15,7 +15,7 @@ from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator
 from autoq.templates.operators.sparse_attention import GROUP, ORDERS, SparseAttention
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from autoq.products.option_fields import options_of
 from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator
-from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm
 from autoq.templates.operators.spmm_dtypes import FLOATS
 from autoq.templates.sparse.conversion import to_vectors
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.suited import suited_vector
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.structure import Structure
 
 _GATHER_COST = 10
 """The cost of a row of b that a CPU gathers, where each row of a vector costs 1."""

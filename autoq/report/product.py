@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autoq.report.events import TaskRow, TuneSummary
 from autoq.report.tables import ending_line
 from autoq.report.text import duration, knob_lines, knobs_text, share, table, tera
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 
 
 @dataclass(frozen=True)

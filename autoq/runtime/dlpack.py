@@ -8,7 +8,7 @@ import numpy as np
 import tvm_ffi
 
 from autoq.errors import InputError
-from autoq.templates.element import numpy_dtype
+from autoq.templates.arrays.element import numpy_dtype
 
 ARRAYS = (np.ndarray, tvm_ffi.Tensor)
 """What needs no conversion."""

@@ -24,7 +24,7 @@ from autoq.runtime.kernel import (
     TiledMap,
     Workspace,
 )
-from autoq.templates.element import ELEMENTS
+from autoq.templates.arrays.element import ELEMENTS
 from autoq.templates.hardware import HARDWARE, MOST_SMEM_BYTES
 from autoq.templates.program import Initially
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.runtime.strict_json import decode
-from autoq.templates.element import numpy_dtype
+from autoq.templates.arrays.element import numpy_dtype
 
 ALIGNMENT = 256
 """Bytes; satisfies TMA (128), vector loads of CPU kernels (64) and the driver's suballocation."""

@@ -11,7 +11,7 @@ from autoq.runtime.kernel import CpuKernel, Kernel, Parameter, Workspace
 from autoq.runtime.kernel_check import array_bytes, check_kernel
 from autoq.runtime.plan import ALIGNMENT, Call, Plan, Port, Slot
 from autoq.runtime.plan_flow import check_flow
-from autoq.templates.storage import BYTE_DTYPES
+from autoq.templates.arrays.storage import BYTE_DTYPES
 
 
 def check_plan(plan: Plan, kernels: Sequence[Kernel]) -> None:

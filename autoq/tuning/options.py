@@ -15,7 +15,7 @@ from autoq.measure.measurer import Measurer
 from autoq.option_types import require_types
 from autoq.paths import as_path
 from autoq.search.registry import DEFAULT_STRATEGY, STRATEGIES
-from autoq.templates.layout import LAYOUTS, NHWC
+from autoq.templates.arrays.layout import LAYOUTS, NHWC
 from autoq.tuning.clock import Clock, MonotonicClock
 
 LONGEST_SECONDS = 10**9

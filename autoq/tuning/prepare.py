@@ -14,8 +14,8 @@ from autoq.graph.precision import Precision
 from autoq.records.database import Conditions, Database
 from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
+from autoq.templates.arrays.layout import NHWC
 from autoq.templates.base import Template
-from autoq.templates.layout import NHWC
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds

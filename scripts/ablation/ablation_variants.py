@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.layout import NHWC, NHWCNC
 from autoq.templates.base import Template
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.cuda.mma_sync.default import estimated_seconds
-from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

@@ -37,7 +37,7 @@ from autoq.kernel.kernel_store import KernelStore
 from autoq.products.masks import mask_vectors
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.registry import matching
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 
 HEADS, DEPTH, BATCH = 4, 64, 64

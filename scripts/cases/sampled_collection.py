@@ -17,8 +17,8 @@ from autoq.templates.sparse.generation import (
     dilated,
     random_matrix,
 )
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.structure import Structure
 from autoq.templates.workload import Arrays
 
 OUTPUTS = {"int16": "float16", "int8": "int32", "int4": "int32", "float16": "float16"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoq.templates.operators.sddmm import Sddmm
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 PRECISIONS = ((16, 8), (8, 8), (8, 4))
 """Bits of the softmax and of q, k and v, those of Magicube's figure 17."""

@@ -22,8 +22,8 @@ from autoq.templates.sparse.generation import (
     uneven_lengths,
 )
 from autoq.templates.sparse.sparsity import VECTORS, Sparsity
+from autoq.templates.sparse.structure import Structure, bucket
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.structure import Structure, bucket
 from autoq.templates.workload import Arrays, Workload
 
 

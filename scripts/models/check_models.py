@@ -160,7 +160,7 @@ class Case:
             "onnxruntime_error": own,
         }  # fmt: skip
 
-    def segments(self, session: Session) -> dict[str, Any]:
+    def segments(self, session: Session | Written) -> dict[str, Any]:
         """Every segment, given the tensors that the artifact itself wrote."""
         names = [value.name for value in session.get_outputs()]
         found = dict(zip(names, session.run(None, self.feeds), strict=True))
@@ -199,6 +199,9 @@ def row_of(case: Case, host: Host, options: argparse.Namespace) -> dict[str, Any
         given = options.given and options.given / f"{case.name}.npz"
         if given and given.exists():
             row |= case.whole(Written(given))
+            of_cuts = given.with_name(f"{case.name}.tapped.npz")
+            if of_cuts.exists():
+                row |= case.segments(Written(of_cuts))
         elif host.target.kind == "cpu" or options.run:
             row |= case.judged(options.keep, host)
         else:
@@ -231,7 +234,9 @@ def options_of_command() -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="cut inside attention too")
     parser.add_argument("--keep", type=Path, help="where artifacts lie; the folder by default")
     parser.add_argument("--run", action="store_true", help="artifacts are there: only run them")
-    parser.add_argument("--given", type=Path, help="outputs that another machine wrote, npz")
+    parser.add_argument(
+        "--given", type=Path, help="outputs that another machine wrote, npz, of tapped models too"
+    )
     parser.add_argument("--again", action="store_true", help="cases of this commit too")
     parser.add_argument("--seconds", type=float, default=0.0, help="time each on a CPU for so long")
     parser.add_argument("--cache", type=Path, help="of compiled kernels")
@@ -248,8 +253,11 @@ def main() -> int:
     output = options.output or Path(__file__).parents[1] / "results" / "models_cpu.json"
     if not (options.output or on_cpu):
         sys.exit("name the file of a GPU's rows with --output, its device in the name")
-    known = json.loads(output.read_text())["cases"] if output.exists() else []
-    rows = {row["case"]: row for row in known}
+    known = json.loads(output.read_text()) if output.exists() else {"cases": []}
+    rows = {row["case"]: row for row in known["cases"]}
+    device = cpu_in_words() if on_cpu else str(host.device)
+    if options.given and "device" in known:
+        device = known["device"]
     stamp = {"date": datetime.date.today().isoformat(), "commit": commit()}
     for plain in sorted(options.folder.glob("*.onnx")):
         if plain.name.endswith(".tapped.onnx"):
@@ -269,7 +277,7 @@ def main() -> int:
             except NotMade as error:
                 row = {"verdict": "form not made", "message": str(error)[:500]}
             row = rows[name] = {"case": name, **stamp, **row}
-            write(output, rows, cpu_in_words() if on_cpu else str(host.device))
+            write(output, rows, device)
             said = row.get("message", f"{row.get('worst_steps')} steps at "
                            f"{row.get('worst_segment')}, {row.get('relative_error')}")  # fmt: skip
             print(f"{name}: {row['verdict']}, {said}", flush=True)

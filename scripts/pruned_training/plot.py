@@ -5,8 +5,8 @@ A row for each network: pruned at once on the left, and trained in stages on the
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,4 +48,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    draw(json.loads(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("output", type=Path)
+    options = parser.parse_args()
+    draw(json.loads(options.result.read_text()), options.output)

@@ -14,14 +14,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.row_epilogue import finish_row
 from autoq.templates.cpu.vector import cast, load, loop, splat, store
 from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _LANES = 16

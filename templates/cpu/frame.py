@@ -9,8 +9,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.vector import flat, loop, tasks_loop
-from autoq.templates.tensor_spec import TensorSpec
 
 
 class KernelFrame:

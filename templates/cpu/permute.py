@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.permuted_axes import PermutedAxes
 from autoq.templates.cpu.frame import kernel_frame
 from autoq.templates.cpu.tasks import LANES, span, task_count
 from autoq.templates.cpu.transposed import transposed
@@ -20,7 +21,6 @@ from autoq.templates.cpu.vector import (
     store,
     tasks_loop,
 )
-from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import Target
 
 _BYTES = {"int8": 1, "uint8": 1, "float32": 4}

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.cpu.vector import for_chunks, load, store
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 _MOST_ELEMENTS = 1 << 31

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import value_dtype
+from autoq.templates.arrays.table import look_up
 from autoq.templates.epilogue.activation import activated
 from autoq.templates.epilogue.specification import FLOAT_OUTPUTS, SCALAR_NAMES, Epilogue
-from autoq.templates.storage import value_dtype
-from autoq.templates.table import look_up
 
 
 def clamp_numbers(value: np.ndarray, low: float, high: float) -> np.ndarray:

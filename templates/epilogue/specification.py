@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue.activation import ACTIVATIONS
 from autoq.templates.field_types import require_types
 

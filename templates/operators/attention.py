@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.field_types import require_positive
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.operators.batched_gemm import LONGEST_SUM
 from autoq.templates.operators.dynamic_quantize import OF_RESULT, DynamicQuantize
 from autoq.templates.oracle.attention import attention_of_bytes, attention_of_floats
@@ -20,7 +21,6 @@ from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import bounds, random_array
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16", "float32")

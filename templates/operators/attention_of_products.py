@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
+from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.operators.attention import Attention
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.table import ENTRIES
 from autoq.templates.workload import Constants, Workload
 
 _ROWS = {

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.operators.attention import Attention
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import VectorMatrix, from_dense
-from autoq.templates.structure import Structure
 from autoq.templates.workload import Constants, Workload
 
 # What is added to the score of a key that is left out, at the most: e to that power is 0 beside any

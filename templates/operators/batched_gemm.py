@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.table import ENTRIES
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import (
     FLOAT_OUTPUTS,
     SCALAR_NAMES,
@@ -24,9 +26,7 @@ from autoq.templates.operators.product import behind_table
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
 from autoq.templates.oracle.threads import in_threads
-from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES, _FLOATS = ("int8", "uint8"), ("float16", "bfloat16", "float32")

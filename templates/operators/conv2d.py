@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.classes import border_classes
 from autoq.templates.borders.filtered_image import FilteredImage
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue, FloatTerms, apply_epilogue
 from autoq.templates.field_types import require_positive
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
 from autoq.templates.operators.product import Product
 from autoq.templates.oracle.convolution_sums import ConvolutionSums, Tile
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.field_types import require_positive
 from autoq.templates.oracle.random_arrays import random_inputs
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 LEVELS = 255.0

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.filtered_image import FilteredImage
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _FLOATS = ("float16", "bfloat16")

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.arrays.element import INTEGER_RANGE, element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import ACTIVATIONS, activated
 from autoq.templates.field_types import require_positive
 from autoq.templates.oracle.float_sums import lost_share, lost_share_of_e4m3
@@ -23,7 +24,6 @@ from autoq.templates.oracle.random_arrays import random_array, random_inputs
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _FLOATS = ("float16", "bfloat16")

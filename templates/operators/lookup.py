@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.storage import value_dtype
+from autoq.templates.arrays.table import ENTRIES, look_up
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.oracle.random_arrays import random_array, random_inputs
-from autoq.templates.storage import value_dtype
-from autoq.templates.table import ENTRIES, look_up
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.storage import value_dtype
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.filtered_image import FilteredImage
 from autoq.templates.epilogue import requantize_numbers
 from autoq.templates.field_types import require_positive
 from autoq.templates.oracle.random_arrays import bounds, random_inputs
-from autoq.templates.storage import value_dtype
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 

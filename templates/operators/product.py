@@ -11,16 +11,16 @@ from typing import Any, cast
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.layout import NHWC
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.table import ENTRIES
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
-from autoq.templates.layout import NHWC
 from autoq.templates.operators.dynamic_quantize import OF_RESULT
 from autoq.templates.oracle.random_arrays import bounds, random_array, random_inputs
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.storage import is_four_bit
-from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 _BYTES = ("int8", "uint8")

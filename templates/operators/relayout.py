@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.layout import LAYOUTS, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
+from autoq.templates.arrays.layout import LAYOUTS, NHWCNC, fits, from_nhwc, shape_in, to_nhwc
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.oracle.random_arrays import random_inputs
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 
 @dataclass(frozen=True)
 class Relayout(Workload, operator="relayout"):
-    """Integers `x [n, h, w, c]` from one layout of `layout.py` to another; takes no scalars.
+    """Integers `x [n, h, w, c]` from one layout of `arrays/layout.py` to another; takes no scalars.
 
     Raises InputError for other layouts, and for extents that do not fill the blocks of NHWCnc.
     """

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.gemm import Gemm
@@ -23,7 +24,6 @@ from autoq.templates.oracle.residual_quantisation import (
     quantise,
 )
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.field_types import require_positive
 from autoq.templates.operators.spmm import SHORT_VECTORS
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.sparse.generation import matrix_of_lengths
 from autoq.templates.sparse.strided import to_strided
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.storage import is_four_bit
-from autoq.templates.structure import Structure
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 STRIDES = (8, 16, 32, 64)

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.field_types import require_positive
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.oracle.sparse_attention import attention_of_pair
 from autoq.templates.oracle.threads import in_threads
 from autoq.templates.sparse.generation import matrix_of_lengths
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.structure import Structure
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 GROUP = 8

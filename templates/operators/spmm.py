@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import (
     SCALAR_NAMES,
     Epilogue,
@@ -32,11 +34,9 @@ from autoq.templates.operators.spmm_dtypes import (
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import bounds, random_inputs
 from autoq.templates.sparse.generation import matrix_of_lengths
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.storage import is_four_bit
-from autoq.templates.structure import Structure
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 SHORT_VECTORS = (2, 4, 8)

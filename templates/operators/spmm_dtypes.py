@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from autoq.errors import InputError
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.epilogue import FLOAT_OUTPUTS
 
 INTEGERS = ("int4", "uint4", "int8", "uint8", "int16", "uint16")

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from autoq.templates.element import INTEGER_RANGE, element
-from autoq.templates.storage import is_four_bit, stored, unpack_nibbles
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.element import INTEGER_RANGE, element
+from autoq.templates.arrays.storage import is_four_bit, stored, unpack_nibbles
+from autoq.templates.arrays.tensor_spec import TensorSpec
 
 
 def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

@@ -18,8 +18,8 @@ from autoq.templates.sparse.patterns import (
 )
 from autoq.templates.sparse.patterns.pattern import Figures
 from autoq.templates.sparse.pruned_matrix import Tile
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.tiles import tiles_of
-from autoq.templates.structure import Structure
 
 _KNOWN = {
     module.PATTERN.name: module.PATTERN

@@ -23,7 +23,7 @@ TEMPLATE = replace(
 _OPERATOR = """
 from dataclasses import dataclass
 
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.workload import Workload
 
 
@@ -91,7 +91,7 @@ BAD = {
     "no attribute": ("autoq.templates:NOTHING", "'NOTHING'"),
     "no package": ("json.decoder", "is no package", "json.decoder:TEMPLATES"),
     "no templates": ("autoq.cli.tune:TUNERS", "no Template"),
-    "no sequence": ("autoq.templates.layout:shape_in", "not iterable"),
+    "no sequence": ("autoq.templates.arrays.layout:shape_in", "not iterable"),
     "nothing": ("", "template registry ''"),
 }
 

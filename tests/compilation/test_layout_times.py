@@ -17,8 +17,8 @@ from autoq.graph import Graph, optimise
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.records import Database, Device, Record
 from autoq.records.lines import Lines
+from autoq.templates.arrays.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.pool2d import Pool2d

@@ -14,7 +14,7 @@ from autoq.templates import TEMPLATES
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Workload
 

@@ -19,7 +19,7 @@ from autoq.graph.fused import WORKLOAD as WHOLE
 from autoq.graph.ir import Graph, Operation, Tensor
 from autoq.measure.job import load_registry
 from autoq.records import read_records
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import host_cpu
 from autoq.templates.workload_key import from_dict, key
 

@@ -27,9 +27,9 @@ from autoq.runtime.kernel import (
     TiledMap,
 )
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import parse_target
-from autoq.templates.tensor_spec import TensorSpec
 
 GPU = parse_target("cuda:sm_90a")
 CPU = parse_target("cpu")

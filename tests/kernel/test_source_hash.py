@@ -58,10 +58,10 @@ def test_an_edit_of_another_module_does_not(hash_after):
 
 
 def test_an_edit_of_autoq_changes_it(hash_after, tmp_path, monkeypatch):
-    before = hash_after("kernel", "import autoq.templates.table\n")
+    before = hash_after("kernel", "import autoq.templates.arrays.table\n")
     edited, genuine = tmp_path / "edited.py", module._source
-    edited.write_text(genuine("autoq.templates.table").read_text() + "# edited\n")
-    found = {"autoq.templates.table": edited}
+    edited.write_text(genuine("autoq.templates.arrays.table").read_text() + "# edited\n")
+    found = {"autoq.templates.arrays.table": edited}
     with monkeypatch.context() as patch:
         patch.setattr(module, "_source", lambda name: found.get(name) or genuine(name))
         module.source_hash.cache_clear()

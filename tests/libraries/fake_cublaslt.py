@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autoq.templates.element import numpy_dtype
+from autoq.templates.arrays.element import numpy_dtype
 
 _NAMES = {0: "float32", 2: "float16", 3: "int8", 10: "int32", 14: "bfloat16", 28: "float8_e4m3fn"}
 _TRANSPOSE_A, _POINTER_MODE = 3, 2

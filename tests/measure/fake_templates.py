@@ -10,11 +10,11 @@ from tvm.script import tirx as T
 
 from autoq.errors import BuildError
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 BEHAVIOURS = (
     "right",

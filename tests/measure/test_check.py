@@ -9,6 +9,7 @@ from ml_dtypes import finfo
 
 from autoq.measure.arrays import random_case, same_bytes
 from autoq.measure.check import Expected, complaint, complaints
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.attention import Attention
@@ -23,7 +24,6 @@ from autoq.templates.operators.relayout import Relayout
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.oracle.reference import reference
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Workload
 
 CUDA, CPU = Target("cuda", "sm_90a"), Target("cpu", "generic")

@@ -18,8 +18,8 @@ from autoq.kernel.nvcc import find_nvcc
 from autoq.quantization.quantize import quantize
 from autoq.records import Device, Journal, Record
 from autoq.report.compiled import compile_text
+from autoq.templates.arrays.layout import NHWCNC
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
-from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target

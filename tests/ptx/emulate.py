@@ -18,7 +18,7 @@ import numpy as np
 
 from autoq.kernel.nvcc import FLAGS, find_nvcc, needed_headers, nvcc_version
 from autoq.runtime.kernel import Argument, Buffer, Im2colMap, Launch, Scalar, TiledMap
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from ptx import arithmetic, asynchronous, movement
 from ptx.library import Input, Range, Settings, TensorMap, handlers, library
 from ptx.program import Assembler, Program

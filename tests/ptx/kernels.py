@@ -15,8 +15,8 @@ from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.arrays import random_case, stored_activations, stored_outputs
 from autoq.measure.check import complaints
 from autoq.runtime.kernel import Launch
+from autoq.templates.arrays.element import numpy_dtype
 from autoq.templates.base import Template
-from autoq.templates.element import numpy_dtype
 from autoq.templates.program import Initially, Program
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload

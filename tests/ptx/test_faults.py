@@ -16,7 +16,7 @@ from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 from ptx import emulate, kernels

@@ -8,8 +8,8 @@ from onnx_models.makers import model, node
 from qdq.oracle import run_in_memory
 
 from autoq.errors import InputError
-from autoq.templates.attention_scalars import attention_scalars
 from autoq.templates.operators.attention import Attention
+from autoq.templates.operators.attention_scalars import attention_scalars
 from autoq.templates.oracle.reference import reference
 
 RNG = np.random.default_rng(3)

@@ -11,6 +11,7 @@ from tvm.script import tirx as T
 from autoq.errors import BuildError
 from autoq.kernel import compile_program
 from autoq.measure.bench import POISON, CpuBench
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.epilogue.specification import Epilogue
 from autoq.templates.operators.gemm import Gemm
@@ -23,7 +24,6 @@ from autoq.templates.program import (
 )
 from autoq.templates.registry import TEMPLATES, matching
 from autoq.templates.target import host_cpu
-from autoq.templates.tensor_spec import TensorSpec
 
 X, WEIGHT, Y = (TensorSpec(name, (8,), "int32") for name in ("x", "weight", "y"))
 SUMS = Workspace(TensorSpec("sums", (2, 4), "int32"))

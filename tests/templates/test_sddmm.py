@@ -9,7 +9,7 @@ import pytest
 
 from autoq.errors import InputError
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 WORKLOAD = Sddmm(13, 30, 7, 4, Structure(40, 10, 20), out_dtype="float32")
 

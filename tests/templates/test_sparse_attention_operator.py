@@ -9,7 +9,7 @@ import pytest
 
 from autoq.errors import InputError
 from autoq.templates.operators.sparse_attention import SparseAttention
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 WORKLOAD = SparseAttention(2, 1, 29, 50, 16, Structure(80, 20, 40), softmax_bits=16)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from autoq.templates.arrays.storage import BYTE_DTYPES, value_dtype
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
@@ -17,7 +18,6 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.registry import matching
-from autoq.templates.storage import BYTE_DTYPES, value_dtype
 from autoq.templates.target import host_cpu
 from autoq.templates.workload import Workload
 

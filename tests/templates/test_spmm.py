@@ -10,7 +10,7 @@ import pytest
 from autoq.errors import InputError
 from autoq.templates.epilogue import Epilogue, apply_epilogue
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 CLASS = Structure(160, 20, 64)
 WORKLOAD = Spmm(59, 23, 70, 8, CLASS, "uint8", epilogue=Epilogue("uint8", "int8", True))

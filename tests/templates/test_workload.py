@@ -17,7 +17,7 @@ from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.workload_key import from_dict, key, to_dict
 
 WORKLOADS = [

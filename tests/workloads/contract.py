@@ -24,7 +24,7 @@ from autoq.templates.operators.shared.shared_gemm import SharedGemm
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.workload import Workload
 
 RESIDUAL = Epilogue("uint8", "uint8", True)

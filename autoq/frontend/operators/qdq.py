@@ -14,7 +14,7 @@ from autoq.frontend.registry import OnnxNode, importer
 from autoq.graph.constants import dequantised
 from autoq.graph.fused import LARGEST_SCALE
 from autoq.graph.ir import Operation
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 
 Number = np.ndarray | np.generic
 

@@ -18,6 +18,7 @@ from autoq.graph.lowering.cpu.transposed import transposed_first
 from autoq.graph.lowering.cuda.elementwise import element_formula
 from autoq.graph.lowering.cuda.gathered import gathered_fusion
 from autoq.graph.lowering.cuda.rows import row_fusion
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
 from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
 from autoq.templates.cpu.permute import permutes as cpu_permutes
@@ -27,7 +28,6 @@ from autoq.templates.cuda.movement.quantising_rows import quantising_fits, quant
 from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.program import Program
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from tvm.tirx import PrimFunc

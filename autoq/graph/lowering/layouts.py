@@ -1,9 +1,9 @@
 """Layouts of activations over an optimised graph: one along a chain, re-laid only where it pays.
 
 A layer may have any form of `Workload.laid_out`: a convolution reads and writes either layout of
-`templates/layout.py`, its residual being in the layout that it writes. Everything else is NHWC, and
-so are the model's inputs and outputs. A tensor
-that is needed in the other layout too is copied once, before its first reader that wants it.
+`templates/arrays/layout.py`, its residual being in the layout that it writes. Everything else is
+NHWC, and so are the model's inputs and outputs. A tensor that is needed in the other layout too is
+copied once, before its first reader that wants it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from autoq.graph.ir import Graph, Layer, Node, Siblings
-from autoq.templates.layout import NHWC, NHWCNC, shape_in
+from autoq.templates.arrays.layout import NHWC, NHWCNC, shape_in
 from autoq.templates.operators.relayout import Relayout
 from autoq.templates.workload import Workload
 

@@ -19,7 +19,7 @@ from autoq.runtime.cpu.kernel import LoadedCpuKernel
 from autoq.runtime.dlpack import to_numpy
 from autoq.runtime.kernel import CpuKernel
 from autoq.runtime.plan import Slot
-from autoq.templates.element import numpy_dtype
+from autoq.templates.arrays.element import numpy_dtype
 
 
 class CpuExecutor:

@@ -16,7 +16,7 @@ from autoq.runtime.cuda.kernel import BoundKernel, LoadedKernel
 from autoq.runtime.dlpack import require_contiguous, to_numpy
 from autoq.runtime.kernel import CudaKernel
 from autoq.runtime.plan import ALIGNMENT
-from autoq.templates.element import numpy_dtype
+from autoq.templates.arrays.element import numpy_dtype
 
 _MOST_BOUND = 16
 """Sets of input addresses whose launches are kept encoded."""

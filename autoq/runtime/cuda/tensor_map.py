@@ -7,7 +7,7 @@ from ctypes import c_int, c_uint32, c_uint64, c_void_p
 
 from autoq.runtime.cuda.driver import call
 from autoq.runtime.kernel import Im2colMap, TiledMap
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 
 _BYTES, _ALIGNMENT = 128, 64
 

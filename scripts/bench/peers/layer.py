@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autoq.templates.arrays.layout import NHWC
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
-from autoq.templates.layout import NHWC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.oracle.reference import reference

@@ -8,6 +8,7 @@ bytes, and what libraries take for the same pattern. Takes matplotlib.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
@@ -161,8 +162,11 @@ def _panel(axis: Any, rows: Sequence[Mapping[str, Any]], dtype: str) -> None:
 
 
 def main() -> None:
-    result, path = sys.argv[1:]
-    draw(json.loads(Path(result).read_text()), Path(path))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("output", type=Path)
+    options = parser.parse_args()
+    draw(json.loads(options.result.read_text()), options.output)
 
 
 if __name__ == "__main__":

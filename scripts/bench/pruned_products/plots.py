@@ -8,6 +8,7 @@ matrix, and writes the figures of the masks to a JSON of the same name.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import sys
@@ -144,12 +145,19 @@ def draw_masks(path: Path) -> None:
 
 
 def main() -> None:
-    kind, *given = sys.argv[1:]
-    if kind in ("times", "steps"):
-        draw = draw_times if kind == "times" else draw_steps
-        draw(json.loads(Path(given[0]).read_text()), Path(given[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    figures = parser.add_subparsers(dest="figure", required=True)
+    for name in ("times", "steps"):
+        figures.add_parser(name).add_argument("result", type=Path)
+    figures.add_parser("masks")
+    for figure in figures.choices.values():
+        figure.add_argument("output", type=Path)
+    options = parser.parse_args()
+    if options.figure == "masks":
+        draw_masks(options.output)
     else:
-        draw_masks(Path(given[0]))
+        draw = draw_times if options.figure == "times" else draw_steps
+        draw(json.loads(options.result.read_text()), options.output)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from autoq.records.database import Database, shipped_records
 from autoq.records.lookup import lookup
 from autoq.search.space import Space
 from autoq.templates.base import Template
+from autoq.templates.composed.turned_product import as_spmm
 from autoq.templates.cuda.sparse.spmm_online import OnlineConfig
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import TEMPLATES, matching, preferred_first
 from autoq.templates.target import Target
-from autoq.templates.turned_product import as_spmm
 from autoq.templates.workload import Workload
 from sparse_products.kernels import SparseJob
 

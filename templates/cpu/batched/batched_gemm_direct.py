@@ -9,6 +9,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.vector import cast, for_chunks, load, loop, splat, store
@@ -16,7 +17,6 @@ from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _LANES = 16

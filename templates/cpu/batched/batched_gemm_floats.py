@@ -13,8 +13,8 @@ from autoq.templates.base import Template
 from autoq.templates.cpu.batched.float_tiles import FloatTiling, emit_block
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.vector import vector_lanes
+from autoq.templates.epilogue.scale_and_scalars import pack, packed
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.scale_and_scalars import pack, packed
 from autoq.templates.target import Target
 
 _TILE_ROWS = (1, 2, 3, 4, 5, 6, 8, 12)

@@ -9,13 +9,13 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.batched import batched_gemm_direct
 from autoq.templates.cpu.batched.vnni_tiles import BatchedTiling, emit_block
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _REGISTERS = 32

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.bias import bias_rows
+from autoq.templates.borders.group_biases import group_biases
 from autoq.templates.cpu.conv.tiling import ConvTiling
-from autoq.templates.group_biases import group_biases
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

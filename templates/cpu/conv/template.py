@@ -9,6 +9,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.conv.build import build_conv
 from autoq.templates.cpu.conv.config import ConvConfig
@@ -20,7 +21,6 @@ from autoq.templates.cpu.vector import vector_lanes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 

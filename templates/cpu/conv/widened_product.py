@@ -14,14 +14,14 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import BYTE_DTYPES, is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.vector import cast, loop, store
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
-from autoq.templates.storage import BYTE_DTYPES, is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 _WIDE = "wide_x"

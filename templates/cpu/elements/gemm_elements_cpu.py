@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.elements_kernel import (
     ElementsCpuConfig,
@@ -17,7 +18,6 @@ from autoq.templates.cpu.row_epilogue import finishes_rows
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import ELEMENTS
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _MOST_KEPT = {"float32": 0.5}

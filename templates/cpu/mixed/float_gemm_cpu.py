@@ -9,6 +9,8 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import numpy_dtype
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.floats import widened
 from autoq.templates.cpu.mixed.config import (
@@ -23,10 +25,8 @@ from autoq.templates.cpu.mixed.config import (
 from autoq.templates.cpu.mixed.kernel import build_products
 from autoq.templates.cpu.mixed.tiles import AddProducts, MixedTiling, Turn, multiply
 from autoq.templates.cpu.vector import cast, held, load, loop, store, vector_lanes
-from autoq.templates.element import numpy_dtype
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _CHAINS = 8

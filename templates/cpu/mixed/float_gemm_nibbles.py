@@ -13,6 +13,7 @@ import numpy as np
 from tvm.tirx import Buffer, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.mixed.config import (
     MixedCpuConfig,
@@ -28,7 +29,6 @@ from autoq.templates.cpu.mixed.tiles import AddProducts, MixedTiling, Turn
 from autoq.templates.cpu.vector import vector_lanes
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _MOST_VECTORS = 6

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.mixed.tiles import MixedTiling, Products, emit_block
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 
 def build_products(

@@ -11,11 +11,11 @@ import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Expr
 
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.mixed.tiles import MixedTiling
 from autoq.templates.cpu.vector import splat
 from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.storage import is_four_bit
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 VALUES = 8

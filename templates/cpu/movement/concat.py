@@ -7,12 +7,12 @@ from typing import Any
 
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.element import element
 from autoq.templates.base import Template
 from autoq.templates.cpu import vector
 from autoq.templates.cpu.frame import bind_scalars, kernel_frame
 from autoq.templates.cpu.movement.template import MovementConfig, movement_template
 from autoq.templates.cpu.tasks import LANES, span
-from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import requantised
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target

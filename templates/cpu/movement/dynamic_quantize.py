@@ -8,6 +8,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.movement.template import MovementConfig
@@ -17,7 +18,6 @@ from autoq.templates.epilogue.cpu import requantised
 from autoq.templates.operators.dynamic_quantize import LARGE, LEVELS, DynamicQuantize
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SUMS = 4
 """Vectors of values so far, so that a comparison does not wait for the one before it."""

@@ -10,15 +10,15 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.table import ENTRIES
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import kernel_frame
 from autoq.templates.cpu.movement.template import MovementConfig
 from autoq.templates.cpu.tasks import span, task_count
 from autoq.templates.cpu.vector import cast, for_chunks, load, store, tasks_loop
 from autoq.templates.operators.lookup import Lookup, packed_table
-from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _LANES = 64

@@ -7,12 +7,12 @@ import math
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.element import element
 from autoq.templates.base import Template
 from autoq.templates.cpu import vector
 from autoq.templates.cpu.frame import bind_scalars, kernel_frame
 from autoq.templates.cpu.movement.template import MovementConfig, movement_template
 from autoq.templates.cpu.tasks import LANES, span
-from autoq.templates.element import element
 from autoq.templates.epilogue.cpu import clamped, requantised
 from autoq.templates.operators.pool2d import Pool2d
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import KernelFrame, kernel_frame
 from autoq.templates.cpu.movement.row_walks import Walk, walks_of
 from autoq.templates.cpu.permute import emit_permutation
 from autoq.templates.cpu.tasks import LANES, span
 from autoq.templates.cpu.vector import cast, held, load, loop, splat, store, tasks_loop
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 LONGEST_ROW_BYTES = 256 << 10
 LONGEST_ROW = LONGEST_ROW_BYTES // 4

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.words import LANES, OFFSETS, WordTiles
 from autoq.templates.cpu.transposed import transposed
 from autoq.templates.cpu.vector import held, load, loop, splat, store
-from autoq.templates.tensor_spec import TensorSpec
 
 
 def arrange_kernel(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.select import WordLists
 from autoq.templates.cpu.vector import loop, store
 from autoq.templates.operators.residual_gemm import ResidualGemm
-from autoq.templates.tensor_spec import TensorSpec
 
 SIDES = "ab"
 WHOLE = TensorSpec("whole", (2,), "int32")

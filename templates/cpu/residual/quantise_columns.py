@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.quantise_rows import VectorScale
 from autoq.templates.cpu.residual.words import DEPTH, LANES, OFFSETS, WordTiles
 from autoq.templates.cpu.vector import held, load, loop, splat, store
-from autoq.templates.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.words import DEPTH, LANES, OFFSET, words_of
 from autoq.templates.cpu.vector import cast, held, load, loop, splat, store, unfused
 from autoq.templates.oracle.residual_quantisation import LEAST_LARGEST, largest_integer
-from autoq.templates.tensor_spec import TensorSpec
 
 _LINES = 4
 """Vectors that a maximum is taken of at a time: as many chains hide its latency."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.residual.config import (
     ResidualCpuConfig,
@@ -21,7 +22,6 @@ from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer, quantise
 from autoq.templates.program import Program
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _MOST = 2**31 - 1

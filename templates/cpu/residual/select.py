@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.quantise_rows import joined
 from autoq.templates.cpu.residual.words import (
@@ -19,7 +20,6 @@ from autoq.templates.cpu.residual.words import (
     words_of,
 )
 from autoq.templates.cpu.vector import held, load, loop, splat, store
-from autoq.templates.tensor_spec import TensorSpec
 
 _ONES = 0x01010101
 _LARGEST = 127

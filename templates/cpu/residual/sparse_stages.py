@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.residual.arrange import arrange_kernel
 from autoq.templates.cpu.residual.choose import SIDES, STRIDE, WHOLE, choose_kernel, is_whole
 from autoq.templates.cpu.residual.correct import ListSums, SquareBlocks
@@ -17,7 +18,6 @@ from autoq.templates.cpu.residual.stages import OF_A, OF_B, PRODUCT, ResidualSta
 from autoq.templates.cpu.residual.weigh import WeighedSums
 from autoq.templates.cpu.residual.words import word_dot
 from autoq.templates.cpu.vector import load
-from autoq.templates.tensor_spec import TensorSpec
 
 
 @dataclass

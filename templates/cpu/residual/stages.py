@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.arrange import arrange_kernel
 from autoq.templates.cpu.residual.config import ResidualCpuConfig
@@ -20,7 +21,6 @@ from autoq.templates.cpu.vector import load, store
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 PRODUCT = Term("a_rows", "a_shift", "b_values")
 OF_A = Term("a_rows", "a_shift", "b_rest")

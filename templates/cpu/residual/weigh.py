@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.residual.words import LANES
 from autoq.templates.cpu.vector import cast, held, load, loop, splat, store
-from autoq.templates.tensor_spec import TensorSpec
 
 _HALF = LANES // 2
 _CHAINS = 2

@@ -14,10 +14,10 @@ import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Expr
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.dot import vnni
 from autoq.templates.cpu.vector import splat
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 DEPTH = 4
 """Values of k in a word."""

@@ -9,13 +9,13 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit, stored
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.vector import cast, load, loop, splat, store, unfused, vector_lanes
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _MOST_ELEMENTS = 1 << 31

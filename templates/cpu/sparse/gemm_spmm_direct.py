@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from autoq.templates.composed.turned_product import TurnedProduct
 from autoq.templates.cpu.permute import permute_kernel, permutes
 from autoq.templates.cpu.sparse.spmm_direct import TEMPLATE as INNER
-from autoq.templates.turned_product import TurnedProduct
 
 TEMPLATE = TurnedProduct(INNER, permutes, permute_kernel).template(__name__)

@@ -8,13 +8,13 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.sparse.config import SparseCpuConfig, sparse_default, sparse_space
 from autoq.templates.cpu.sparse.tiles import SparseTiling, kernel
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.storage import value_dtype
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.floats import widened
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.vector import cast, load, loop, splat, store
@@ -22,8 +24,6 @@ from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.storage import value_dtype
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 QUAD = 4

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.floats import widened
 from autoq.templates.cpu.frame import task_kernel
 from autoq.templates.cpu.vector import load, loop, splat, store
 from autoq.templates.operators.sparse_attention import SparseAttention
-from autoq.templates.tensor_spec import TensorSpec
 
 LANES = 8
 """Lanes of all vectors, of which heads are whole multiples."""

@@ -13,6 +13,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.floats import narrowed
 from autoq.templates.cpu.frame import task_kernel
@@ -28,7 +29,6 @@ from autoq.templates.cpu.vector_functions import exp
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _LEAST, _UNSEEN = -1e30, -2e30

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.composed.tiles_and_elements import constants_apart, elements_beside, of_tiles
 from autoq.templates.cpu.elements_kernel import (
     ElementsCpuConfig,
     ElementsCpuTiling,
@@ -22,8 +24,6 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.sparse.sparsity import TILES_AND_ELEMENTS
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
-from autoq.templates.tiles_and_elements import constants_apart, elements_beside, of_tiles
 from autoq.templates.workload import Constants
 
 _SUMS, _PREFIX = "sums_of_tiles", "tile_"

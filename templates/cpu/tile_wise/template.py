@@ -8,6 +8,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cpu.dot import Dot
 from autoq.templates.cpu.row_epilogue import finishes_rows
@@ -20,7 +21,6 @@ from autoq.templates.cpu.tile_wise.tiles import TileWiseCpuTiling, kernel
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

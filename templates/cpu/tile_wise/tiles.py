@@ -14,6 +14,7 @@ import numpy as np
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.dot import Dot
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.row_epilogue import finish_row
@@ -22,7 +23,6 @@ from autoq.templates.cpu.vector import for_chunks, load, loop, splat, store
 from autoq.templates.epilogue import SCALAR_NAMES
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # Rows of copied values start a line further each, lest they share the sets of a cache.

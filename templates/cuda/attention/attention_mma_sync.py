@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.templates.attention_scalars import ATTENTION_SCALARS
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.attention.config import AttentionConfig
 from autoq.templates.cuda.attention.cost import estimate
 from autoq.templates.cuda.attention.plan import LEAST_PIECE, AttentionPlan
 from autoq.templates.cuda.attention.space import default, space
 from autoq.templates.operators.attention import Attention
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:

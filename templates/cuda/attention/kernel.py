@@ -13,6 +13,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.attention.block_source import BLOCK
 from autoq.templates.cuda.attention.byte_source import BYTES
 from autoq.templates.cuda.attention.float_source import FLOATS
@@ -27,7 +28,6 @@ from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.catalogue import largest
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
-from autoq.templates.tensor_spec import TensorSpec
 
 _ENTRY = r"""
 __device__ __forceinline__ void attend(

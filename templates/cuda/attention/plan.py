@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.attention.config import AttentionConfig
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.element import element
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 

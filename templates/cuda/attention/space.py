@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.attention.config import AttentionConfig
 from autoq.templates.cuda.attention.cost import (
     estimate,
@@ -18,7 +19,6 @@ from autoq.templates.cuda.attention.cost import (
 from autoq.templates.cuda.attention.plan import STEP_BYTES, AttentionPlan
 from autoq.templates.cuda.device.launch.occupancy import register_limit, resource_rules
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.element import element
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.batched.block_source import BLOCK
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
@@ -17,9 +19,7 @@ from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
-from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_UNROLLED = 8
 """Steps of a loop that is unrolled; the registers of two steps are others."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import MAX_BOX, row_values, tiled_map
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES, Wgmma
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.element import element
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 

@@ -15,14 +15,14 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit, stored
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, items_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
-from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _ROW_UNIT_BYTES = 16

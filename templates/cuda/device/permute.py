@@ -15,6 +15,9 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.permuted_axes import PermutedAxes
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
@@ -23,10 +26,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.turned_bytes import TURN_BYTES
 from autoq.templates.cuda.device.permute_apart import APART, ApartPlan
-from autoq.templates.element import element
-from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 ELEMENT_BYTES = {name: element(name).bytes for name in ("int8", "uint8", "float32", "int32")}
 """Bytes of a value of each dtype that is permuted."""

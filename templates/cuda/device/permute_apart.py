@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from autoq.templates.permuted_axes import PermutedAxes
+from autoq.templates.arrays.permuted_axes import PermutedAxes
 
 _SPAN = 16
 _LONGEST_ROW = 8

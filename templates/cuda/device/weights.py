@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 
 MOST_CHANNELS = 16
 """Consecutive output channels of a thread at most: bytes of one store."""

@@ -17,6 +17,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.borders.classes import border_classes
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
@@ -39,7 +40,6 @@ from autoq.templates.cuda.grouped.tiling import (
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue, split_pointers
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # Output channels of a lane.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.search.lanes import least, most
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.cuda.device.launch.occupancy import allocated
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.search.lanes import choose, least, most
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.halo.tiling import HaloTiling
-from autoq.templates.element import element
 from autoq.templates.hardware import FITTED_CLOCK_HZ, SMEM_BYTES_A_CLOCK
 
 # Bytes a cycle and multiprocessor from the L2; 31 if all differ (7 TB/s on an H200), more where

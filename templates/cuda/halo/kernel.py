@@ -8,6 +8,7 @@ and store what they have multiplied in the way of the plan's `store`.
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.storage import moved_as
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
 from autoq.templates.cuda.device.launch.place import GridThread
 from autoq.templates.cuda.device.memory.ring import Ring
@@ -17,7 +18,6 @@ from autoq.templates.cuda.halo.pipeline import Shared, start_block
 from autoq.templates.cuda.halo.plan import HaloPipelinePlan
 from autoq.templates.cuda.halo.producer import feed
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words
-from autoq.templates.storage import moved_as
 
 
 def build_halo_kernel(plan: HaloPipelinePlan) -> PrimFunc:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 from autoq.templates.operators.conv2d import Conv2d
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autoq.search.lanes import choose, least, most
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.bias import bias_rows
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.halo.config import HaloConfig
@@ -15,7 +16,6 @@ from autoq.templates.cuda.halo.tile import BLOCK_ROWS, HaloTile
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tensor_spec import TensorSpec
 
 MOST_BLOCKS = 4
 """64-row blocks that a consumer keeps in registers."""

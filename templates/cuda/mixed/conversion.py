@@ -7,6 +7,7 @@ from enum import Enum
 
 import numpy as np
 
+from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.mixed.pair import ARITHMETIC
 from autoq.templates.cuda.mixed.widening import (
@@ -15,7 +16,6 @@ from autoq.templates.cuda.mixed.widening import (
     Widening,
     widen_source,
 )
-from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
 # from: the tile of 64 rows and 64 k in shared memory; thread: of the warpgroup.

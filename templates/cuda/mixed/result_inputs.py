@@ -8,9 +8,9 @@ from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Var
 
+from autoq.templates.arrays.storage import moved_as
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.operators.float_gemm import FloatGemm
-from autoq.templates.storage import moved_as
 
 
 @T.meta_class

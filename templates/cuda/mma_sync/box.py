@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.genuine_index import GenuineIndex, halo_origin
+from autoq.templates.cuda.mma_sync.genuine_index import GenuineIndex, halo_origin
 from autoq.templates.operators.conv2d import Conv2d
 
 LANES = 8

@@ -7,8 +7,8 @@ from typing import Any
 
 from autoq.templates.cuda.mma_sync.box import LANES
 from autoq.templates.cuda.mma_sync.config import DUPLICATES, MmaSyncConfig
+from autoq.templates.cuda.mma_sync.genuine_index import GenuineIndex
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
-from autoq.templates.genuine_index import GenuineIndex
 from autoq.templates.operators.conv2d import Conv2d
 
 # A stage's multiplications are written out one by one: 16 bytes of code each, beside their loads.

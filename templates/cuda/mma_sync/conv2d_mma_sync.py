@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.layout import LAYOUTS, NHWC, NHWCNC, block_channels
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.borders.bias import bias_rows, border_bias
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
@@ -23,15 +27,11 @@ from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.scale_groups import group_starts, in_tiles
 from autoq.templates.cuda.mma_sync.space import compute_types, space
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC, block_channels
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 if TYPE_CHECKING:

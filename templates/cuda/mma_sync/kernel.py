@@ -11,6 +11,7 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.storage import moved_as, stored
 from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
@@ -42,7 +43,6 @@ from autoq.templates.cuda.mma_sync.staged_epilogue import store_staged
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
-from autoq.templates.storage import moved_as, stored
 
 # Tiles of 8 neighbouring pixel blocks run together, so that their weights stay in the L2.
 _RASTER_GROUP = 8

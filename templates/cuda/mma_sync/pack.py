@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.storage import pack_nibbles
 from autoq.templates.cuda.device.weights import row_channels
 from autoq.templates.cuda.mma_sync.config import UNIT_BYTES, MmaSyncConfig
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
-from autoq.templates.storage import pack_nibbles
 
 
 def channel_of_row(config: MmaSyncConfig) -> np.ndarray:

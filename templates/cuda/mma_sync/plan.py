@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from autoq.templates.arrays.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
+from autoq.templates.arrays.storage import value_dtype
 from autoq.templates.borders.classes import BorderClasses, border_classes
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
@@ -24,10 +26,8 @@ from autoq.templates.cuda.mma_sync.tiling import (
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
 from autoq.templates.epilogue.cuda.fragments.shuffled_rows import ShuffledRows
-from autoq.templates.layout import BLOCK_IMAGES, NHWCNC, ROW_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
 
 COPY_UNIT = "cp.async.cg.shared.global.L2::128B"

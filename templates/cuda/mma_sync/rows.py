@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autoq.templates.layout import (
+from autoq.templates.arrays.layout import (
     BLOCK_BYTES,
     BLOCK_IMAGES,
     NHWC,
@@ -18,8 +18,8 @@ from autoq.templates.layout import (
     ROW_BYTES,
     block_channels,
 )
+from autoq.templates.arrays.storage import is_four_bit, stored, stored_bytes
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.storage import is_four_bit, stored, stored_bytes
 
 
 def images_innermost(conv: Conv2d) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from tvm.script import tirx as T
 
+from autoq.templates.borders.group_biases import group_biases
 from autoq.templates.cuda.mma_sync.pack import channel_of_row, pack_channels
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling
 from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
-from autoq.templates.group_biases import group_biases
 
 
 @T.inline

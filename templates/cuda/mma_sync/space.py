@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box_space import box_constraints, box_knobs
@@ -20,11 +22,9 @@ from autoq.templates.cuda.mma_sync.config import (
 from autoq.templates.cuda.mma_sync.cost import features, registers
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers, has_cp_async
 from autoq.templates.cuda.mma_sync.tiling import MmaSyncTiling, as_conv2d
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.fragments.shuffled_rows import TILES as SHUFFLED_TILES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 Rule = Callable[[MmaSyncConfig], bool]

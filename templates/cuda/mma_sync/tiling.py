@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 from autoq.search.lanes import least, most, of_each
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
 from autoq.templates.cuda.mma_sync.config import (
@@ -21,7 +22,6 @@ from autoq.templates.cuda.mma_sync.fragments import FragmentSchedule, fragment_s
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import is_four_bit
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
     call,
@@ -18,12 +21,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     scalars_template,
     whole_bytes,
 )
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.add import Add
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void add(

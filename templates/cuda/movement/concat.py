@@ -14,6 +14,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
@@ -25,7 +26,6 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     whole_bytes,
 )
 from autoq.templates.cuda.device.memory.packed_values import vector_values
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.concat import Concat
 from autoq.templates.target import Target

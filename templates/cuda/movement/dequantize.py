@@ -10,6 +10,8 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
     blocks_for,
@@ -21,11 +23,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_kernel,
     whole_bytes,
 )
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void dequantise(

@@ -15,6 +15,7 @@ from typing import Any
 
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cuda.device.dynamic_bytes import DYNAMIC_BYTES
 from autoq.templates.cuda.device.functions import DeviceFunction
@@ -33,7 +34,6 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _VALUES = r"""
 __device__ __forceinline__ Range with_values(Range range, const Raw<float, V>& raw) {

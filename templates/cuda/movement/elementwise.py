@@ -16,6 +16,7 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
@@ -27,7 +28,6 @@ from autoq.templates.cuda.movement.elementwise_walk import Walk
 from autoq.templates.cuda.movement.written_values import WRITE, bounds, float_literal
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 
 class Successor(enum.Enum):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoq.templates.broadcasting import dense_strides, merged_axes
+from autoq.templates.arrays.broadcasting import dense_strides, merged_axes
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.broadcasting import dense_strides
+from autoq.templates.arrays.broadcasting import dense_strides
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, items_kernel
 from autoq.templates.cuda.movement.elementwise import VECTOR, ElementFormula
 from autoq.templates.cuda.movement.written_values import WRITE, bounds
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 INDICES = {"int32": "int", "int64": "long long"}
 """Types of indices, which count from the table's end where they are below 0."""

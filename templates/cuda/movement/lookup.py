@@ -10,6 +10,9 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.table import ENTRIES
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
@@ -20,11 +23,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.element import element
 from autoq.templates.operators.lookup import Lookup, packed_table
-from autoq.templates.table import ENTRIES
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # Random bytes meet in two words of each bank at most, since the table has two words in each; of a

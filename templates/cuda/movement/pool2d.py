@@ -12,6 +12,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
@@ -27,10 +29,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
 from autoq.templates.cuda.device.memory.packed_values import vector_values
 from autoq.templates.cuda.movement.pool_whole import whole_window_kernel
 from autoq.templates.cuda.movement.pool_window import PoolWindow
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 # Pixels of a single window from which blocks share it.
 _SHARED_PIXELS = 16

@@ -14,6 +14,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
     call,
@@ -24,7 +25,6 @@ from autoq.templates.cuda.movement.pool_whole_plan import WholeWindowPlan
 from autoq.templates.cuda.movement.pool_window import PoolWindow, has_values
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _BATCH = 8
 """Vectors of a thread that are asked for before the first is added."""

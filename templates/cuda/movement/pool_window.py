@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.pool2d import Pool2d
-from autoq.templates.storage import is_four_bit
 
 _SCALAR = r"""
 __device__ __forceinline__ float scalar(const float* scalars, int i) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.dynamic_bytes import DYNAMIC_BYTES
 from autoq.templates.cuda.device.launch.grid_range import grid_range_source, range_words
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
@@ -18,7 +19,6 @@ from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _OTHER_REGISTERS = 48
 """Registers of a thread beside the values that it holds of its elements."""

@@ -9,6 +9,9 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
     call,
@@ -17,12 +20,9 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     scalars_parameter,
     scalars_template,
 )
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.quantize import Quantize
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 # The true division is what QuantizeLinear demands; a product with 1 / scale rounds differently. It
 # branches, so all loads come first.

@@ -8,6 +8,9 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.layout import BLOCK_IMAGES, LAYOUTS, NHWC, ROW_BYTES, block_channels
+from autoq.templates.arrays.storage import stored, stored_bytes
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template, pack_nothing, packed_nothing
 from autoq.templates.cuda.device.launch.thread_kernel import (
     ThreadConfig,
@@ -19,11 +22,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import (
     thread_space,
 )
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.layout import BLOCK_IMAGES, LAYOUTS, NHWC, ROW_BYTES, block_channels
 from autoq.templates.operators.relayout import Relayout
-from autoq.templates.storage import stored, stored_bytes
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 __device__ __forceinline__ void move(const T* x, T* y, int from, int to) {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 from autoq.templates.cuda.movement.written_values import float_literal
-from autoq.templates.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

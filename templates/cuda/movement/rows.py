@@ -15,6 +15,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, cooperating
 from autoq.templates.cuda.device.launch.thread_kernel import (
     Start,
@@ -30,7 +31,6 @@ from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
 from autoq.templates.cuda.movement.written_values import WRITE, bounds
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 template <int N> __device__ __forceinline__ void write_rounded(

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoq.templates.broadcasting import dense_strides, merged_axes
+from autoq.templates.arrays.broadcasting import dense_strides, merged_axes
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 LONGEST_ROW = 8192
 """Elements of a row that _MOST_LANES hold in registers, 32 each."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit, stored
 from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
-from autoq.templates.element import element
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.storage import is_four_bit, stored
 from autoq.templates.target import Target
 
 TILE = 16

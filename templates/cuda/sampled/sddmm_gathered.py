@@ -13,6 +13,8 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit, moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
@@ -21,9 +23,7 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sampled.config import TILE, SampledConfig, SampledTiling
 from autoq.templates.cuda.sampled.source import PRODUCT, ROUNDINGS, SOURCE
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.storage import is_four_bit, moved_as
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes.

@@ -16,8 +16,8 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, th
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.epilogue import SCALAR_NAMES
+from autoq.templates.epilogue.scale_and_scalars import pack, packed
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.scale_and_scalars import pack, packed
 from autoq.templates.target import Target
 
 _SOURCE = r"""

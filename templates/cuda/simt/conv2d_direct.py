@@ -19,6 +19,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.byte_products import BYTE_PRODUCTS
 from autoq.templates.cuda.device.launch.thread_kernel import (
@@ -32,7 +33,6 @@ from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue,
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # `at` holds a pixel's first channel, or -1 where the filter tap falls outside the image.

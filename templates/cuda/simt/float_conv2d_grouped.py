@@ -18,6 +18,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import (
     blocks_for,
@@ -30,7 +31,6 @@ from autoq.templates.cuda.simt.float_channels import FLOAT_CHANNELS
 from autoq.templates.epilogue.cuda.values.activations import activation_source
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 _MOST_CHANNELS = 8

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held, register_limit
-from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 STEP = 32

@@ -8,20 +8,20 @@ from typing import Protocol
 
 import numpy as np
 
+from autoq.templates.arrays.element import INTEGER_RANGE, element
+from autoq.templates.arrays.storage import is_four_bit, moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.sparse.source import FINISH, HEADING, PRODUCT, SHIFT
-from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
 from autoq.templates.epilogue.cuda.short_forms.words import IS_ONE_SCALE, WORDS, words_of
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.storage import is_four_bit, moved_as
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

@@ -11,10 +11,10 @@ import heapq
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.sparse.config import BANK_ROWS, GROUP, STEP, PanelTiling
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _CHUNK_BYTES = 16

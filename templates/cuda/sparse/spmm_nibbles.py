@@ -12,6 +12,8 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.sparse import spmm_panel
 from autoq.templates.cuda.sparse.config import NibbleTiling, PanelConfig
@@ -19,9 +21,7 @@ from autoq.templates.cuda.sparse.cost import estimated_seconds
 from autoq.templates.cuda.sparse.functions import pack_all, packed_all
 from autoq.templates.cuda.sparse.nibble_source import NIBBLE_SOURCE
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _ALIGNED_COLUMNS = 32

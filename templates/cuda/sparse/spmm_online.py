@@ -16,6 +16,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.sparse import spmm_panel
@@ -23,10 +25,8 @@ from autoq.templates.cuda.sparse.config import STEP, PanelConfig, PanelTiling
 from autoq.templates.cuda.sparse.functions import device_functions, pack_all, packed_all
 from autoq.templates.cuda.sparse.online_source import ONLINE_SOURCE
 from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
-from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _WARP_COLUMNS = 32

@@ -14,6 +14,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelConfig, PanelTiling
@@ -29,9 +31,7 @@ from autoq.templates.cuda.sparse.staged_source import STAGED_SOURCE
 from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes.

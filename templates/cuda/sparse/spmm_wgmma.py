@@ -13,6 +13,9 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
@@ -35,13 +38,10 @@ from autoq.templates.cuda.sparse.wgmma_multiply_source import (
 )
 from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
 from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.operators.spmm_dtypes import value_range
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _AS_BYTES = {"int8": "int8", "uint8": "uint8", "int4": "int8", "uint4": "uint8"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.sparse.config import GROUP
-from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
 
 LONG_VECTORS = (16, 32, 64, 128)

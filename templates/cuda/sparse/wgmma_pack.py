@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
 from autoq.templates.cuda.sparse.wgmma_config import DEPTH, LongTiling
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _COLUMN_BYTES = 16

@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -18,7 +19,6 @@ from autoq.templates.cuda.sparse_attention.quantise_source import (
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.program import Stage
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _THREADS = 256
 _PARTS = 32

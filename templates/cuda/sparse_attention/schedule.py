@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedTiling
 from autoq.templates.cuda.sparse_attention.eights import ROWS, by_eights
 from autoq.templates.operators.sparse_attention import GROUP
 from autoq.templates.sparse.vector_matrix import VectorMatrix
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 NEVER = 1 << 15

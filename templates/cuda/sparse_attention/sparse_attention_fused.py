@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -37,7 +38,6 @@ from autoq.templates.cuda.sparse_attention.schedule import (
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.program import Program, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 # mma.sync of 16 x 8 x 32 bytes, and cp.async.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.sparse_attention import sparse_attention_fused
@@ -22,7 +23,6 @@ from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.program import Program, Workspace
 from autoq.templates.sparse.strided import to_strided
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _STRIDE = 32

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.two_four.config import TwoFourConfig, TwoFourTiling
@@ -15,7 +16,6 @@ from autoq.templates.cuda.two_four.view import TwoFourView, view_of
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:

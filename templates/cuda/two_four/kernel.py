@@ -6,6 +6,9 @@ import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
@@ -14,12 +17,9 @@ from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, til
 from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
 from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
-from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _BITS_OF = r"""

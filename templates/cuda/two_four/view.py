@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from autoq.templates.element import Element, element
+from autoq.templates.arrays.element import Element, element
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TWO_FOUR
-from autoq.templates.storage import is_four_bit
 from autoq.templates.workload import Constants
 
 _FLOATS = ("float16", "bfloat16")

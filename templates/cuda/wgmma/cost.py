@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autoq.search.lanes import choose, least, looked_up, most
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
 

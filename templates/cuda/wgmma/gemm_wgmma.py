@@ -6,6 +6,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
@@ -24,7 +25,6 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.bias import bias_rows, border_bias
+from autoq.templates.borders.group_biases import group_biases
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.weights import (
     ceil_div,
@@ -23,9 +25,7 @@ from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limi
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
 from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, WORDS, words_of
 from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
-from autoq.templates.group_biases import group_biases
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

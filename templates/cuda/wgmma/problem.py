@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.loads import Load
-from autoq.templates.element import element
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.wgmma.config import PipelineConfig
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 

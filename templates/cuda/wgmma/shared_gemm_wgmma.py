@@ -12,6 +12,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
@@ -24,7 +25,6 @@ from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.shared.shared_gemm import SharedGemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 

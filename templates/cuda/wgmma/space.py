@@ -8,6 +8,7 @@ from typing import Any
 
 from autoq.search.lanes import choose
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.launch.input_once import input_once_values
 from autoq.templates.cuda.device.memory.tma import MAX_BOX
 from autoq.templates.cuda.device.weights import MOST_CHANNELS, ceil_div
@@ -23,7 +24,6 @@ from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.range_rules import range_bytes, range_rules
 from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
 from autoq.templates.epilogue.cuda.values.requantisation import boundable
 

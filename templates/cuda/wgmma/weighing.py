@@ -15,13 +15,13 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _FIRST_BARRIER = 8
 """The first named barrier, of one for each consumer, behind those of the pipeline."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Tolerance, Workload
 
 MOST_PRODUCTS = 3

@@ -12,7 +12,7 @@ import numpy as np
 
 from autoq.templates.sparse.patterns.pattern import Figures, Pattern
 from autoq.templates.sparse.patterns.vectors import in_vectors, outputs_of, vectors_of
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 VECTOR = 8
 """Outputs of the vectors that hold single weights."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from autoq.templates.sparse.patterns.pattern import Figures, Pattern
 from autoq.templates.sparse.pruned_matrix import Tile
+from autoq.templates.sparse.structure import Structure, bucket
 from autoq.templates.sparse.tiles import tiles_of
-from autoq.templates.structure import Structure, bucket
 
 
 def figures_of(tiles: Sequence[Tile]) -> Figures:

@@ -6,8 +6,8 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.templates.sparse.patterns.pattern import Figures, Pattern
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.two_four import is_two_four, random_two_four
-from autoq.templates.structure import Structure
 
 ALL = Figures(0, Structure(0, 0, 0))
 

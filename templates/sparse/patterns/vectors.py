@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.sparse.patterns.pattern import Figures, Pattern
-from autoq.templates.structure import Structure, bucket
+from autoq.templates.sparse.structure import Structure, bucket
 
 
 def vectors_of(weight: np.ndarray, vector: int) -> Structure:

@@ -9,9 +9,9 @@ from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 from reversed_rows.operator import ReversedRows
 

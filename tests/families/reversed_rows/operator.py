@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.oracle.random_arrays import random_inputs
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Arrays, Constants, Workload
 
 

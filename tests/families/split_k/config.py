@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.program import Initially, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 from split_k.operator import LongProduct
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Workload
 from split_k.config import GROUP, SplitConfig, default, pack, packed, space, workspaces
 from split_k.operator import LongProduct

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.oracle.random_arrays import random_array, random_inputs
-from autoq.templates.structure import Structure
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.workload import Arrays, Constants, Workload
 
 

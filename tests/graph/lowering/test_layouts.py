@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from autoq.graph import Graph, Layer, Tensor, evaluate
 from autoq.graph.lowering.layouts import choose_layouts
 from autoq.measure.arrays import random_case
+from autoq.templates.arrays.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import LAYOUTS, NHWC, NHWCNC
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.relayout import Relayout

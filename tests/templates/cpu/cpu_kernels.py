@@ -12,8 +12,8 @@ from tvm.tirx import PrimFunc
 
 from autoq.kernel.compile import compile_kernel, compile_program
 from autoq.runtime.cpu.kernel import LoadedCpuKernel
+from autoq.templates.arrays.element import numpy_dtype
 from autoq.templates.base import Template
-from autoq.templates.element import numpy_dtype
 from autoq.templates.epilogue import pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -15,7 +15,7 @@ from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.patterns.tiles_and_elements import parted
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 
 SINGLE = Sparsity("ew", 1, 256, Structure(1280, 5, 20), Structure(1024, 32, 80))

@@ -11,9 +11,9 @@ from cpu_kernels import HASWELL, Guarded, host
 
 from autoq.kernel.compile import compile_program
 from autoq.runtime.cpu.kernel import LoadedCpuKernel
+from autoq.templates.arrays.element import numpy_dtype
 from autoq.templates.cpu.residual.config import ResidualCpuConfig
 from autoq.templates.cpu.residual.residual_gemm_cpu import TEMPLATE
-from autoq.templates.element import numpy_dtype
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.target import Target
 

@@ -12,7 +12,7 @@ from autoq.measure.arrays import stored_activations
 from autoq.measure.check import complaints
 from autoq.templates.cpu.sampled.sddmm_direct import TEMPLATE, SampledCpuConfig
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 
 CLASS = Structure(224, 28, 80)
 

@@ -14,7 +14,7 @@ from autoq.templates.cpu.sparse.spmm_direct import TEMPLATE as DIRECT
 from autoq.templates.cpu.sparse.spmm_vnni import TEMPLATE as VNNI
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 
 CLASS = Structure(320, 28, 64)

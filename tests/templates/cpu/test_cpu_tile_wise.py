@@ -14,7 +14,7 @@ from autoq.templates.cpu.tile_wise.gemm_tile_wise_vnni import TEMPLATE as VNNI
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 
 CLASS = Sparsity("tw", 64, 160, Structure(320, 112, 160))

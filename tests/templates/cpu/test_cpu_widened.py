@@ -9,9 +9,9 @@ from cpu_kernels import HASWELL, Guarded, host
 from autoq.kernel.compile import compile_program
 from autoq.measure.arrays import random_case, stored_activations
 from autoq.runtime.cpu.kernel import LoadedCpuKernel
+from autoq.templates.arrays.element import numpy_dtype
 from autoq.templates.base import Template
 from autoq.templates.cpu.conv import gemm_widened_direct, gemm_widened_pairs
-from autoq.templates.element import numpy_dtype
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching

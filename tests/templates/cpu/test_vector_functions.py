@@ -7,9 +7,9 @@ import pytest
 from cpu_kernels import host, run_function
 from scipy import special
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu import vector_functions
 from autoq.templates.cpu.movement.rows import RowArrays, RowFormula, RowValue, row_kernel
-from autoq.templates.tensor_spec import TensorSpec
 
 ENDS = [0.0, -0.0, 1e-42, -1e-42, np.inf, -np.inf, np.nan, 3e38, -3e38]
 FUNCTIONS = {

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.oracle.reference import reference

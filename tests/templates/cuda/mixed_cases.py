@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import ACTIVATIONS
 from autoq.templates.operators.float_gemm import FloatGemm
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.layout import NHWC, NHWCNC
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.layout import to_nhwc
+from autoq.templates.arrays.storage import unpack_nibbles
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.rows import output_channel, output_start, pixel_of_row
 from autoq.templates.cuda.mma_sync.tiling import (
     fragment_of_pixels,
     fragment_of_weights,
 )
-from autoq.templates.layout import to_nhwc
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.storage import unpack_nibbles
 
 
 def scaled(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.layout import NHWC, NHWCNC
+from autoq.templates.arrays.storage import value_dtype
 from autoq.templates.cuda.movement import (
     add,
     concat,
@@ -13,8 +16,6 @@ from autoq.templates.cuda.movement import (
     quantize,
     relayout,
 )
-from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.layout import NHWC, NHWCNC
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
@@ -22,7 +23,6 @@ from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.operators.relayout import Relayout
-from autoq.templates.storage import value_dtype
 
 Movement = Pool2d | Add | Concat | Quantize | Dequantize | Lookup | Relayout
 

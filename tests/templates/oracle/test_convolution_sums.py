@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from autoq.measure.arrays import random_case
+from autoq.templates.arrays.layout import from_nhwc, to_nhwc
+from autoq.templates.arrays.storage import value_dtype
 from autoq.templates.epilogue import Epilogue, apply_epilogue
-from autoq.templates.layout import from_nhwc, to_nhwc
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.oracle import convolution_sums
 from autoq.templates.oracle.convolution_sums import ConvolutionSums
-from autoq.templates.storage import value_dtype
 
 FLOATS = {"in_dtype": "float32", "weight_dtype": "float32", "epilogue": Epilogue("float32")}
 BORDER = {"zero_point_border": True}

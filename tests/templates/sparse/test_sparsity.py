@@ -14,7 +14,7 @@ from autoq.pruning.ranking import Bounds
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.workload_key import from_dict, key, to_dict
 
 CLASS = Sparsity("tw", 16, 56, Structure(96, 24, 40))

@@ -11,12 +11,12 @@ from tvm.tirx import Expr
 from autoq.graph.ir import Fusion, Primitive
 from autoq.graph.lowering.cpu.expressions import READ, expression, is_expression
 from autoq.graph.shapes import broadcast
-from autoq.templates.broadcasting import dense_strides, merged_axes
+from autoq.templates.arrays.broadcasting import dense_strides, merged_axes
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu import vector_functions
 from autoq.templates.cpu.movement.rows import LONGEST_ROW, RowArrays, RowFormula, RowValue
 from autoq.templates.cpu.tasks import LANES
 from autoq.templates.cpu.vector import splat
-from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_PRIMITIVES = 64
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.exact_quotient import Parts, exact_parts
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.cuda.movement.elementwise import float_literal
-from autoq.templates.element import INTEGER_RANGE
 
 READ = ("int8", "uint8", "float16", "bfloat16", "float32")
 """Dtypes of operands."""

@@ -9,10 +9,10 @@ from tvm.tirx import PrimFunc
 
 from autoq.graph.ir import Fusion, Primitive
 from autoq.graph.lowering.cuda.elementwise import element_formula
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.movement.elementwise import ElementFormula
 from autoq.templates.cuda.movement.gathered_rows import INDICES, gathered_kernel, rows_are_whole
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

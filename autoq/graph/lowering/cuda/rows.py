@@ -23,9 +23,9 @@ from autoq.graph.lowering.cuda.expressions import (
 )
 from autoq.graph.lowering.exact_quotient import split_reciprocal
 from autoq.graph.shapes import broadcast
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.movement.row_formula import RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
-from autoq.templates.tensor_spec import TensorSpec
 
 _MOST_OPERANDS = 12
 _MOST_PRIMITIVES = 64

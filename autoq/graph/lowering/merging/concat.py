@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from autoq.graph.ir import Fusion, Graph, Layer, Node
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.base import Template
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.concat import scaled_concat
 from autoq.templates.registry import matching
 from autoq.templates.target import Target

@@ -13,7 +13,7 @@ import numpy as np
 
 from autoq.graph.fused import CONV, POOL, TABLE
 from autoq.graph.ir import Graph, Operation
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from autoq.graph.passes.channels.channel_layout import (
 )
 from autoq.graph.passes.channels.stem import tensor_core_channels
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.target import Target
 
 LARGEST_GROWTH = 1.5

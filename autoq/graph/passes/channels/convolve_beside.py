@@ -23,7 +23,7 @@ from autoq.graph.passes.channels.channel_layout import (
 )
 from autoq.graph.passes.channels.stem import TENSOR_CORE_BYTES
 from autoq.graph.rewrite import Neighbourhood, prune
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue, pack_scalars
 from autoq.templates.target import Target
 

@@ -15,7 +15,7 @@ import numpy as np
 from autoq.graph.fused import CONV, QUANTIZE
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.storage import BYTE_DTYPES
+from autoq.templates.arrays.storage import BYTE_DTYPES
 from autoq.templates.target import Target
 
 TENSOR_CORE_BYTES = 16

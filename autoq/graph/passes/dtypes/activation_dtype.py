@@ -15,7 +15,7 @@ import numpy as np
 
 from autoq.graph.ir import Graph, Node, Operation
 from autoq.graph.passes.preparation.dequantise_late import MOVES
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.target import Target
 
 

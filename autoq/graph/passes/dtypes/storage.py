@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoq.graph.ir import Fusion, Graph, Layer
+from autoq.templates.arrays.storage import BYTE_DTYPES
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
-from autoq.templates.storage import BYTE_DTYPES
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 

@@ -15,7 +15,7 @@ from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.fusions.primitives import PrimitiveWriter
 from autoq.graph.passes.fusions.regions import ELEMENTWISE, QUANTISED, STRUCTURED, Partition
 from autoq.graph.rewrite import prune
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 
 
 def gather_fusions(graph: Graph) -> None:

@@ -12,8 +12,8 @@ from autoq.graph.passes.layers.batched_axes import Axes, common_axes, destinatio
 from autoq.graph.passes.layers.epilogue_match import Tail, match_tail
 from autoq.graph.passes.layers.tail_epilogue import epilogue_of
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.operators.batched_gemm import LONGEST_SUM
-from autoq.templates.storage import is_four_bit
 
 _BYTES = ("int8", "uint8")
 

@@ -27,11 +27,11 @@ from autoq.graph.passes.layers.half_rounding import (
 )
 from autoq.graph.passes.layers.integer_operands import integer_operands
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import value_dtype
 from autoq.templates.base import Template
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.registry import matching
-from autoq.templates.storage import value_dtype
 from autoq.templates.target import Target
 
 _SIGNED = {"uint4": ("int4", 8), "uint8": ("int8", 128)}

@@ -9,7 +9,7 @@ from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.fusions.regions import ELEMENTWISE
 from autoq.graph.passes.layers.epilogue_match import CLAMPS
 from autoq.graph.rewrite import Neighbourhood, prune, replace_nodes
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 
 
 def fuse_movement(graph: Graph) -> None:

@@ -11,8 +11,8 @@ from autoq.graph.fused import LARGEST_SCALE, Scheme, scheme_of
 from autoq.graph.ir import Graph, Operation
 from autoq.graph.passes.layers.epilogue_match import Tail
 from autoq.graph.rewrite import Neighbourhood
-from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.storage import BYTE_DTYPES
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import BYTE_DTYPES
 
 _LARGEST_SUM = 2.0**31 - 1
 _LARGEST_STEP_ERROR = 1 / 16

@@ -21,8 +21,8 @@ from autoq.graph.rewrite import Neighbourhood, add_tensor, prune
 from autoq.graph.shapes import infer_shape
 from autoq.residual.crossover import default_crossover
 from autoq.residual.setting import Setting
+from autoq.templates.arrays.layout import NHWC
 from autoq.templates.base import Template
-from autoq.templates.layout import NHWC
 from autoq.templates.operators.residual_gemm import ResidualGemm, longest_sum
 from autoq.templates.registry import matching
 from autoq.templates.target import Target

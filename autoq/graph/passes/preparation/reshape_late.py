@@ -89,7 +89,7 @@ class _Rows:
             new = rows
             if node.op != "Add" and name not in graph.constants:
                 return None  # a residual may fuse; other operands had better fuse in front
-        elif math.prod(shape[:-1]) == 1:
+        elif math.prod(shape[:-1]) == 1 and not (self._is_of_rows(name) and rows[0] == 1):
             new = shape[-1:]
         else:
             return None
@@ -102,6 +102,11 @@ class _Rows:
         reshaped = add_tensor(graph, f"{name}/rows", new, graph.dtype(name))
         before.append(Operation("Reshape", node.name, (name,), reshaped, {"shape": new}))
         return reshaped
+
+    def _is_of_rows(self, name: str) -> bool:
+        """Whether it may be a number of each row, as a normalisation's mean, which stays so."""
+        shape = self.graph.shape(name)
+        return name not in self.graph.constants and len(shape) > 1 and shape[-1] == 1
 
     def _over_rows(self, node: Operation, inputs: tuple[str, ...], rows: Shape) -> list[Node]:
         """`node` over rows, and the Reshape of its result."""

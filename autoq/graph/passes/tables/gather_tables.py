@@ -18,8 +18,8 @@ from autoq.graph.passes.tables.table_values import (
     input_values,
 )
 from autoq.graph.rewrite import Neighbourhood, prune
-from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.storage import value_dtype
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import value_dtype
 
 _CLAMPS = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity")
 """What the kernels in front or behind may compute on the way, for less than a lookup costs."""

@@ -9,9 +9,9 @@ import numpy as np
 from autoq.graph.ir import Fusion, Graph, Operation
 from autoq.graph.passes.fusions.primitives import PrimitiveWriter
 from autoq.graph.primitive_numpy import evaluate_fusion
-from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.storage import value_dtype
-from autoq.templates.table import ENTRIES
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import value_dtype
+from autoq.templates.arrays.table import ENTRIES
 
 
 def input_values(dtype: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from autoq.templates.attention_scalars import ATTENTION_SCALARS
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.attention.tf32.config import Tf32AttentionConfig
 from autoq.templates.cuda.attention.tf32.cost import estimate
@@ -18,9 +18,9 @@ from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
 from autoq.templates.cuda.attention.tf32.space import blocks_meet, default, space
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.operators.attention import Attention
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.attention.pitches import mask_pitches, row_pitches
 from autoq.templates.cuda.attention.softmax_source import SOFTMAX
 from autoq.templates.cuda.attention.tf32.plan import Tf32AttentionPlan
@@ -24,7 +25,6 @@ from autoq.templates.cuda.device.launch.dependent_launch import cooperating
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.tensor_spec import TensorSpec
 
 
 def build_kernel(plan: Tf32AttentionPlan, packed: Sequence[TensorSpec]) -> PrimFunc:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.attention.float_source import ROUNDED
 from autoq.templates.cuda.attention.pitches import mask_pitches
 from autoq.templates.cuda.attention.rounding_source import ROUNDING
@@ -31,7 +32,6 @@ from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
-from autoq.templates.tensor_spec import TensorSpec
 
 _STATE = "template <bool PLAIN> struct State"
 _BYTE_PARTS = ROUNDING + BYTES.replace(_STATE, READ_MATRICES + TURN + _STATE, 1) + BYTE_LOOP

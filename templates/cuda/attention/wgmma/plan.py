@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import row_values, tiled_map
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.element import element
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.cost import estimate, features, registers
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
 from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
 from autoq.templates.cuda.device.weights import ceil_div
-from autoq.templates.element import element
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
 

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.batched.rows.plan import BatchedRowsPlan
 from autoq.templates.cuda.batched.rows.source import ROWS_PRODUCT
 from autoq.templates.cuda.batched.store_source import byte_values
 from autoq.templates.cuda.device.launch.dependent_launch import overlapping
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.pipeline_source import PIPELINE
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.tensor_spec import TensorSpec
 
 
 def build_kernel(plan: BatchedRowsPlan, packed: Sequence[TensorSpec]) -> PrimFunc:

@@ -11,8 +11,8 @@ All blocks run at once (`dependent_launch.cooperating`), or they would wait for 
 
 from __future__ import annotations
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.program import Initially, Workspace
-from autoq.templates.tensor_spec import TensorSpec
 
 RANGE = r"""
 struct Range {

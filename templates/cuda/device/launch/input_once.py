@@ -9,8 +9,8 @@ whose output fills it.
 
 from __future__ import annotations
 
+from autoq.templates.arrays.storage import stored_bytes
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.storage import stored_bytes
 
 # The size of cache with which the rules below fit the measurements above, on an H200, whose driver
 # reports 60 MiB.

@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as builder
 
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit, moved_as, stored
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap, overlapping
@@ -25,9 +27,7 @@ from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.dequantize import Dequantize
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
-from autoq.templates.storage import is_four_bit, moved_as, stored
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 Body = Callable[[Sequence[Any], Any, Any], None]

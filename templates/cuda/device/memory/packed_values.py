@@ -6,8 +6,8 @@ import hashlib
 import math
 from collections.abc import Mapping
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.functions import DeviceFunction
-from autoq.templates.element import element
 
 _FORMATS = r"""
 template <bool> struct Nibbles { unsigned char pair; };

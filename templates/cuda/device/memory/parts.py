@@ -13,9 +13,9 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.program import Initially, Workspace
-from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = r"""
 __device__ __forceinline__ void NAME_@(VALUE* sums, void* part, int thread) {

@@ -13,8 +13,8 @@ from typing import Any
 
 from tvm.script import tirx as T
 
-from autoq.templates.element import element
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 
 ENCODE_TILED = "runtime.cuTensorMapEncodeTiled"
 ENCODE_IM2COL = "autoq.cuTensorMapEncodeIm2col"

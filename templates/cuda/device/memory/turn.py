@@ -8,10 +8,10 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 TURN_TILE, _THREADS = 128, 256
 TURN_BYTES = TURN_TILE * TURN_TILE

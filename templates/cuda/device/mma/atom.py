@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from autoq.templates.arrays.element import Element, element
 from autoq.templates.cuda.device.mma.fragments import (
     WARP,
     accumulator_fragment,
     metadata_fragment,
     operand_fragment,
 )
-from autoq.templates.element import Element, element
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.mma.fragments import CHUNK, INDEX_BITS
-from autoq.templates.element import element
 
 
 def to_words(values: np.ndarray, dtype: str) -> np.ndarray:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.mma.atom import Atom
-from autoq.templates.element import element
 
 INTEGER_N = (8, 16, 24, 32, *range(48, 257, 16))
 """Widths n that exist for integers."""

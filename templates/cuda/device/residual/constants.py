@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.residual.nibbles import nibbles_of, packed_nibbles
 from autoq.templates.cuda.device.residual.plan import ResidualPlan, inner_product
 from autoq.templates.cuda.device.residual.turned import turned
 from autoq.templates.oracle.residual_quantisation import quantise
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _WRITTEN = ("weight", "scale")

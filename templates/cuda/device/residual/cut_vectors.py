@@ -8,6 +8,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.cuts import CUTS, VECTORS_ABOVE
@@ -19,7 +20,6 @@ from autoq.templates.cuda.device.residual.parts_of_sums import (
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _VECTORS = 128
 """Rows or columns of a block, a lane for each in eight warps that share their parts."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.cuts import CUTS
@@ -18,7 +19,6 @@ from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _THREADS = 256
 _BLOCKS_A_UNIT = 4

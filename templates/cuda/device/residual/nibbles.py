@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.storage import pack_nibbles
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.storage import pack_nibbles
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _THREADS = 256
 _BLOCKS_A_UNIT = 8

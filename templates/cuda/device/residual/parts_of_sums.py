@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.tensor_spec import TensorSpec
 
 ROUGH_ROW, ROUGH_COLUMN = 2.0**-17, 2.0**-20
 """How far a part in single precision is from its sum at most, as a share of it.

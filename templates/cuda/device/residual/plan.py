@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.residual.correction.by_bands import BandCorrection
 from autoq.templates.cuda.device.residual.correction.by_lanes import Correction
 from autoq.templates.cuda.device.residual.correction.combine import Combination
@@ -21,7 +22,6 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _UNIT = 16
 """Values that are moved together: rows are filled up to whole ones."""

@@ -8,6 +8,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.bands import BAND, LIST_BAND, NOWHERE, SHARED_WORDS, STEP
@@ -15,7 +16,6 @@ from autoq.templates.cuda.device.residual.cuts import CUTS, VECTORS_ABOVE
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT, WeightLayout
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _WARPS = (1, 2, 4, 8)
 _BLOCK_WARPS = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for
 from autoq.templates.cuda.device.residual.bands import BAND, STEP
-from autoq.templates.tensor_spec import TensorSpec
 
 SIDES = r"""
 enum Way { LISTED, MASKED, WHOLE };

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.residual.cut_vectors import cut_kernel
 from autoq.templates.cuda.device.residual.dense_sides import fill_sides_kernel
 from autoq.templates.cuda.device.residual.guard import guarded
@@ -18,7 +19,6 @@ from autoq.templates.cuda.device.residual.select import select_kernel
 from autoq.templates.cuda.device.residual.turn import turn_kernel
 from autoq.templates.program import Initially, Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 WHOLE = TensorSpec("whole_sides", (2,), "int32")
 """An array that says which sides take part by products."""

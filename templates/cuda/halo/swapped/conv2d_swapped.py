@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.borders.bias import border_bias
 from autoq.templates.cuda.device.memory.swizzle import shared_image
@@ -22,7 +23,6 @@ from autoq.templates.cuda.halo.tile import HaloTile
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.device.wgmma_workloads import supports_im2col
@@ -28,7 +29,6 @@ from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig
 from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.wgmma_workloads import supports_sums
 from autoq.templates.cuda.halo.swapped import conv2d_swapped_im2col as im2col
@@ -24,9 +26,7 @@ from autoq.templates.cuda.halo.swapped.tile import COLUMNS
 from autoq.templates.cuda.halo.swapped.tiling import SwappedConvConfig
 from autoq.templates.cuda.halo.tile_shape import TileShape
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import is_four_bit
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import Any
 
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.cuda.device.launch.thread_kernel import call, items_kernel
 from autoq.templates.cuda.mixed.finish import finish_source, value_source
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.cuda.mixed.pair import pair_source
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _THREADS = 128
 _SOURCE = r"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.mixed.mma_sync.add_up import add_up
 from autoq.templates.cuda.mixed.mma_sync.config import MixedSyncConfig
@@ -18,7 +19,6 @@ from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.program import Program, Stage, Workspace, alone
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 # Compute capability from which on mma.sync multiplies a type, or cvt makes it.

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.mma_sync.config import Conform
 from autoq.templates.cuda.mixed.pair import MASKED, arithmetic, pair_source
 from autoq.templates.cuda.mixed.widening import Widening, widen_bytes, widen_source
-from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
 # word: bytes of the four registers of a fragment in their order; the low nibble comes first.

@@ -10,6 +10,7 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.storage import moved_as
 from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
@@ -32,7 +33,6 @@ from autoq.templates.cuda.mixed.mma_sync.store import SyncResults, copy_tile
 from autoq.templates.cuda.mixed.result_inputs import result_inputs
 from autoq.templates.cuda.mixed.row_values import row_values
 from autoq.templates.cuda.mixed.widening import Widening
-from autoq.templates.storage import moved_as
 
 _EVICT_FIRST = "createpolicy.fractional.L2::evict_first.b64"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import pack_nibbles
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.mixed.mma_sync.config import ROW_TILE, Conform
 from autoq.templates.cuda.mixed.mma_sync.fragments import Fragments
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.cuda.mixed.row_scale import row_scale
-from autoq.templates.element import element
-from autoq.templates.storage import pack_nibbles
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

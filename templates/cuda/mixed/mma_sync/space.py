@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.mixed.mma_sync.config import (
     COLUMN_TILE,
@@ -20,7 +21,6 @@ from autoq.templates.cuda.mixed.mma_sync.plan import copies_bypass_registers
 from autoq.templates.cuda.mixed.mma_sync.resources import registers
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
 from autoq.templates.cuda.mixed.widening import Widening
-from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 

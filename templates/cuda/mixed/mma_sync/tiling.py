@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from autoq.templates.arrays.element import Element, element
 from autoq.templates.cuda.mixed.mma_sync.config import STEP_BYTES, MixedSyncConfig
 from autoq.templates.cuda.mixed.mma_sync.fragments import Fragments
 from autoq.templates.cuda.mixed.widening import Widening
-from autoq.templates.element import Element, element
 from autoq.templates.operators.float_gemm import FloatGemm
 
 UNIT_BYTES = 16

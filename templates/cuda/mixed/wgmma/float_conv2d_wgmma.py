@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches
 from autoq.templates.cuda.mixed.wgmma.config import STEP_K, MixedConfig
@@ -31,7 +32,6 @@ from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.program import Program
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 _LEAST_CHANNELS = 8

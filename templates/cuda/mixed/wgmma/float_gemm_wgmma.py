@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.cost import estimate
@@ -18,7 +19,6 @@ from autoq.templates.cuda.mixed.wgmma.space import space
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.memory.swizzle import shared_image
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.row_scale import row_scale
 from autoq.templates.cuda.mixed.wgmma.config import STEP_K
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.widening import SUBNORMAL_SCALES, Widening
-from autoq.templates.element import element
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

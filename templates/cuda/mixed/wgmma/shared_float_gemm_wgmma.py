@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.mixed.wgmma import float_gemm_wgmma
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
@@ -21,7 +22,6 @@ from autoq.templates.cuda.mixed.wgmma.space import space as space_of_product
 from autoq.templates.operators.shared.shared_float_gemm import SharedFloatGemm
 from autoq.templates.program import Program
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.cost import features
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.widening import Widening
-from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import Target
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode, swizzled_address
 from autoq.templates.cuda.device.memory.tma import tiled_map
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
-from autoq.templates.element import element
 from autoq.templates.operators.float_gemm import FloatGemm
 
 _ROW_BYTES = 128

@@ -9,6 +9,7 @@ import math
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.storage import moved_as
 from autoq.templates.cuda.device.launch.dependent_launch import (
     overlapping,
     start_successor,
@@ -25,7 +26,6 @@ from autoq.templates.cuda.mma_sync.multiply import Fragments
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words
-from autoq.templates.storage import moved_as
 
 
 def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import can_overlap
 from autoq.templates.cuda.device.mma.catalogue import largest
@@ -17,7 +18,6 @@ from autoq.templates.cuda.mma_sync.batched.operand import OperandTile
 from autoq.templates.cuda.mma_sync.config import K_TILE_BYTES, UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import has_cp_async
 from autoq.templates.cuda.mma_sync.tiling import unit_offset
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import estimate, features, registers
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
 from autoq.templates.cuda.mma_sync.config import COL_TILE, K_TILE_BYTES, ROW_TILE, UNIT_BYTES
 from autoq.templates.cuda.mma_sync.plan import has_cp_async
-from autoq.templates.element import element
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
 

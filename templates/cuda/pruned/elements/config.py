@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 
 UNIT = 4

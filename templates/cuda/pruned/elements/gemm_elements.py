@@ -12,6 +12,7 @@ import functools
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.turn import turn_kernel
 from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
@@ -33,7 +34,6 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.sparse.sparsity import ELEMENTS
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _TURNED = "turned_x"

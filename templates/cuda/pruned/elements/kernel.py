@@ -10,6 +10,9 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.byte_products import BYTE_PRODUCTS
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -17,11 +20,8 @@ from autoq.templates.cuda.device.memory.turned_bytes import TURN_BYTES
 from autoq.templates.cuda.pruned.elements.config import ElementsTiling
 from autoq.templates.cuda.pruned.elements.pack import pack_runs, run_specs
 from autoq.templates.cuda.pruned.elements.source import SOURCE
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
-from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _FIELDS = {"x_scale": "row_scale"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.pruned.elements.config import UNIT, ElementsTiling
-from autoq.templates.tensor_spec import TensorSpec
 
 
 def run_specs(tiling: ElementsTiling) -> tuple[TensorSpec, ...]:

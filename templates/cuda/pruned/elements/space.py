@@ -10,7 +10,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
 from autoq.templates.cuda.pruned.elements.cost import estimated_seconds, features
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 
 _LANES = (4, 8, 16, 32)

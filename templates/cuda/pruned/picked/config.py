@@ -211,13 +211,13 @@ class PickedTiling(InstructionTiling):
 
     @property
     def weight_stage_bytes(self) -> int:
-        """Bytes of a stage of weights in shared memory, which of x turned has what is picked."""
-        return self.weight_bytes if self.config.turned else self.picks_at
+        """Bytes of a stage of weights in shared memory, with what is picked where it is listed."""
+        return self.weight_bytes if self.listed else self.picks_at
 
     @property
     def held_entries(self) -> int:
         """Entries of words of y that a consumer has room for in shared memory."""
-        own = self.config.turned and self.in_words and not self.config.helped
+        own = self.listed and self.in_words and not self.config.helped
         return _HELD_ENTRIES if own else 0
 
     @property
@@ -251,16 +251,25 @@ class PickedTiling(InstructionTiling):
     def fragments(self) -> int:
         """Of those who pick rows of x turned: of a product under way and of the next one.
 
-        Where registers are few a product ends before the next one's rows are read, and nothing is
+        Where registers are few a product ends before the next one's words are read, and nothing is
         read ahead of a tile.
         """
-        return 2 if not self.config.turned or self.sums + _TURNED + 8 <= self.budget.consumer else 1
+        if not self.config.picked or self.config.bordered:
+            return 2
+        turned = _TURNED + 12 * self.blocks_m
+        beside = turned if self.config.turned else 24 * self.blocks_m + _PICKING
+        return 2 if self.sums + beside <= self.budget.consumer else 1
+
+    @property
+    def listed(self) -> bool:
+        """Whether what is picked comes to shared memory behind the weights."""
+        return self.config.turned or self.fragments == 1
 
     @property
     def registers_fit(self) -> bool:
         """Whether a thread holds its sums, fragments of two steps and what addresses take."""
         picking = 24 * self.blocks_m + _PICKING
-        if self.config.turned:
+        if self.listed:
             picking = _TURNED
         needed = self.sums + (picking if self.config.picked else _WHOLE)
         least = HELPING if self.config.helped else 0

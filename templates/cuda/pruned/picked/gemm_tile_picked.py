@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.turn import turn_kernel
@@ -25,7 +26,6 @@ from autoq.templates.cuda.pruned.picked.operand import Picked, operand_of
 from autoq.templates.cuda.pruned.picked.space import ROWS, WIDEST, picked_space
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

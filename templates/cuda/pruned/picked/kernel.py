@@ -9,6 +9,7 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
@@ -16,6 +17,7 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.picked.bordered import TILE_W
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.hold_source import HOLD, NOT_HELD
+from autoq.templates.cuda.pruned.picked.lean_source import LEAN
 from autoq.templates.cuda.pruned.picked.load_source import (
     BORDERED_BOX,
     BORDERED_ROWS,
@@ -41,7 +43,6 @@ from autoq.templates.cuda.pruned.tile_wise.kernel import (
 )
 from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 
@@ -63,6 +64,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
         begin, box = TURNED_BOX
     load = ITEM + LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
     tile = PICK.replace("PLACES", places) if config.picked else WHOLE
+    tile = LEAN if tiling.listed else tile
     window, tile = (SOME_STAGES, TURNED) if config.turned else (NEWEST_TWO, tile)
     multiply = MULTIPLY.replace("WINDOW", window).replace("MULTIPLY_TILE", tile)
     multiply = multiply.replace("HOLD", HOLD if tiling.held_entries else NOT_HELD)

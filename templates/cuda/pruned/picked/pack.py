@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, WORD_BYTES, pick_rows
@@ -19,7 +20,6 @@ from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.tiles import tiles_of
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _UNIT_BYTES = 16

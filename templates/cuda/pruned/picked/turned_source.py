@@ -22,7 +22,7 @@ TURNED = (
     + TURN_FRAGMENT
     + r"""
 // The step of a block behind which no product of the block before is under way.
-constexpr int FREED = BLOCKS_M < FRAGMENTS ? 1 : 0;
+constexpr int FREED = FRAGMENTS - 1;
 __device__ __forceinline__ unsigned read_word(unsigned at) {
   unsigned word;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
@@ -32,8 +32,9 @@ __device__ __forceinline__ unsigned read_word(unsigned at) {
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Rings& rings, Place& place, Window& window, const unsigned char*,
     int stages, int own_row, int lane) {
-  unsigned a[FRAGMENTS][4];  // of products under way and of the next one
-  unsigned r[4];             // of the next one, as it was read
+  constexpr int HELD_BLOCKS = FRAGMENTS > 1 ? BLOCKS_M : 1;
+  unsigned a[FRAGMENTS][HELD_BLOCKS][4];  // of products under way and of the next ones
+  unsigned r[HELD_BLOCKS][4];             // of the next ones, as they were read
   const unsigned byte = own_row * SIZE + (SIZE == 1 ? 0 : lane / 8 % 2 * 16);
   const unsigned panel = rings.x.stages + byte / 128 * PANEL_BYTES, column = byte % 128;
   #pragma unroll 1
@@ -52,21 +53,37 @@ __device__ __forceinline__ void multiply_tile(
       const unsigned row = word >> step * 12 & 0xfff;
       const unsigned at = panel + row * 128 + (column ^ (row & 7) << 4) +
           row / STAGE_K * (X_STAGE - PANEL_BYTES);
-      #pragma unroll
-      for (int b = 0; b < BLOCKS_M; ++b) {
-        unsigned (&f)[4] = a[(step * BLOCKS_M + b) % FRAGMENTS];
+      const auto from = [&](int b) {
         constexpr int BYTES = 64 * SIZE;  // to the next 64 rows of y
-        const unsigned from = (at ^ b * BYTES % 128) + b * BYTES / 128 * PANEL_BYTES;
-        if constexpr (FRAGMENTS > 1) read_matrices<true>(r, from);
-        asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(FRAGMENTS - 1) : "memory");
-        if constexpr (FRAGMENTS == 1) read_matrices<true>(r, from);
-        turn_fragment(f, r);
-        begin_products();
+        return (at ^ b * BYTES % 128) + b * BYTES / 128 * PANEL_BYTES;
+      };
+      const auto multiply = [&](int b, const unsigned (&f)[4]) {
         product(sums + b * (WIDTH / 2), f[0], f[1], f[2], f[3], descriptor + step * 2 * WIDTH,
                 s + step > 0);
+      };
+      if constexpr (FRAGMENTS > 1) {
+        unsigned (&f)[HELD_BLOCKS][4] = a[step % FRAGMENTS];
+        #pragma unroll
+        for (int b = 0; b < HELD_BLOCKS; ++b) read_matrices<true>(r[b], from(b));
+        await_products();
+        #pragma unroll
+        for (int b = 0; b < HELD_BLOCKS; ++b) turn_fragment(f[b], r[b]);
+        begin_products();
+        #pragma unroll
+        for (int b = 0; b < HELD_BLOCKS; ++b) multiply(b, f[b]);
         end_products();
+      } else {
+        #pragma unroll
+        for (int b = 0; b < BLOCKS_M; ++b) {
+          asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+          read_matrices<true>(r[0], from(b));
+          turn_fragment(a[0][0], r[0]);
+          begin_products();
+          multiply(b, a[0][0]);
+          end_products();
+        }
       }
-      // At most the last product is under way, and those of the block before have ended.
+      // At most one group of products is under way, and those of the block before have ended.
       if (step == FREED && s > 0) leave_weights(rings.weights, place, 1, lane);
     }
     place.next();

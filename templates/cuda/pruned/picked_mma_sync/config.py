@@ -37,6 +37,14 @@ class PickedMmaConfig:
     joined: int = 1
 
 
+class PickedCut(PickedTiling):
+    """Tiles as wgmma's kernel cuts them, whose registers are not those of one of its consumers."""
+
+    @property
+    def listed(self) -> bool:
+        return False
+
+
 @dataclass(frozen=True)
 class PickedMmaTiling:
     """A tile-wise product cut by a configuration."""
@@ -45,10 +53,10 @@ class PickedMmaTiling:
     config: PickedMmaConfig
 
     @property
-    def cut(self) -> PickedTiling:
+    def cut(self) -> PickedCut:
         """The same tiles of wgmma's kernel, whose stages are packed in the same way."""
         config = self.config
-        return PickedTiling(
+        return PickedCut(
             self.operand,
             PickedConfig(
                 config.rows, 1, 1, config.x_stages, DEPTH, config.stages, joined=config.joined

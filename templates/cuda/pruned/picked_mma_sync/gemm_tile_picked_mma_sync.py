@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.pruned.picked.kernel import pack_all, packed_all
@@ -22,7 +23,6 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _LEAST_COMPUTE_CAPABILITY = 80

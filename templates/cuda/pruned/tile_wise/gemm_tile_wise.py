@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.turn import turn_kernel
@@ -31,7 +32,6 @@ from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Initially, Program, Stage, Workspace
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

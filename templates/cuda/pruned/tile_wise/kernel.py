@@ -9,6 +9,9 @@ import numpy as np
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -35,11 +38,8 @@ from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_s
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
 from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING, WARPGROUP
 from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.storage import moved_as
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 _FIELDS = {"x_scale": "row_scale"}
@@ -112,6 +112,8 @@ def finish_source(tiling: TileOutputs) -> str:
     row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
     shifts = SHIFTS if epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    at_once, row = ("8", "(r + i * step) % 16") if tiling.held_entries else ("4", "(r + i * step)")
+    finish = finish.replace("AT_ONCE", at_once).replace("READ_ROW", row)
     finish = finish.replace("ENTRY_AT", "*" if tiling.held_entries else "__ldg")
     return finish.replace("ROW_SCALE;", row_scale + ";")
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.words import pack_words
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.sparse.pruned_matrix import Tile
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 ENTRY_WORDS = 4

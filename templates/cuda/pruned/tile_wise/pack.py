@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.tile_wise.config import UNIT_BYTES, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.sparse.tiles import tiles_of
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 BYTE_ORDER = (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)

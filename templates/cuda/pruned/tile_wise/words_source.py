@@ -121,12 +121,12 @@ __device__ __forceinline__ void store_rows(
     next = read_entry(entries, tile, lane, e + 32);
     if ((lane & across - 1) >= left) continue;
     #pragma unroll 1
-    for (int r = lane / across; r < 16; r += 4 * step) {
-      unsigned word[4];
+    for (int r = lane / across; r < 16; r += AT_ONCE * step) {
+      unsigned word[AT_ONCE];
       #pragma unroll
-      for (int i = 0; i < 4; ++i) word[i] = word_of(rows + (r + i * step) * ROW_PITCH, entry);
+      for (int i = 0; i < AT_ONCE; ++i) word[i] = word_of(rows + READ_ROW * ROW_PITCH, entry);
       #pragma unroll
-      for (int i = 0; i < 4; ++i)
+      for (int i = 0; i < AT_ONCE; ++i)
         if (r + i * step < count) first[(r + i * step) * ROW_WORDS + entry.x] = word[i];
     }
   }
@@ -139,8 +139,9 @@ __device__ __forceinline__ void store_rows(
 """
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
 
-ENTRY_AT stands for what reads an entry, from memory or from wherever it is. PAIRED says whether the
-two rows of a thread are neighbours, or eight apart."""
+AT_ONCE stands for how many rows of a lane are read at once, READ_ROW for one that is there, and
+ENTRY_AT for what reads an entry, from memory or from wherever it is. PAIRED says whether the two
+rows of a thread are neighbours, or eight apart."""
 
 SHIFTS = """
       own.shift = pairs<float>(terms + 2 * WIDTH + at)"""

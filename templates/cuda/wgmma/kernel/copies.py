@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
-from autoq.templates.element import element
 from autoq.templates.epilogue.cuda.parameters.arrays import RangeArrays
 
 

@@ -7,6 +7,7 @@ come through any `Load`, weights as `cuda/device/weights.py` packs them.
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.storage import moved_as
 from autoq.templates.cuda.device.launch.dependent_launch import cooperating, overlapping
 from autoq.templates.cuda.device.memory.ring import Ring
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
@@ -31,7 +32,6 @@ from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.weighing import matched
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import read_limits
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
-from autoq.templates.storage import moved_as
 
 
 def build_pipeline(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.values.lookup_source import table_parameter
 from autoq.templates.epilogue.cuda.values.requantisation import Form, Requantisation

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit, stored_bytes
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, scatter
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.fragments.two_rows import (
     residual_words,
@@ -24,7 +25,6 @@ from autoq.templates.epilogue.cuda.values.requantisation import (
     Form,
     Requantisation,
 )
-from autoq.templates.storage import is_four_bit, stored_bytes
 
 
 @dataclass(frozen=True)

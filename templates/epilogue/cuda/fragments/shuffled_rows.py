@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autoq.templates.arrays.storage import is_four_bit, stored_bytes
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS
 from autoq.templates.epilogue import Epilogue
@@ -23,7 +24,6 @@ from autoq.templates.epilogue.cuda.fragments.two_rows import (
     rows_function,
 )
 from autoq.templates.epilogue.cuda.values.requantisation import Requantisation
-from autoq.templates.storage import is_four_bit, stored_bytes
 
 TILES = 4
 """Column tiles that are packed together."""

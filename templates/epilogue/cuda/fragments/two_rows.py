@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import moved_as
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.cuda.device.memory.word_vectors import VECTORS, gather
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.values.lookup_source import table_parameter
 from autoq.templates.epilogue.cuda.values.requantisation import SHORT, Requantisation
-from autoq.templates.storage import moved_as
 
 _ANY = (
     "const void* scale, const int* bias0, const int* bias1, const void* scalars",

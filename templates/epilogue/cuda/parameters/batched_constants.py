@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, scalar_words
 from autoq.templates.operators.batched_gemm import BatchedGemm
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

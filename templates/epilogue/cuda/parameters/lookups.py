@@ -9,10 +9,10 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.cuda.device.functions import device_function
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
-from autoq.templates.table import ENTRIES
 
 _FILL = r"""
 __device__ __forceinline__ void fill_table_@(void* table, const void* scalars, int lane) {

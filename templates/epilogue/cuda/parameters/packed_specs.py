@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.specification import Epilogue
-from autoq.templates.tensor_spec import TensorSpec
 
 
 def product_specs(

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
-from autoq.templates.table import ENTRIES
 
 _BOUNDS_WORDS = 4  # a vector of 16 bytes
 

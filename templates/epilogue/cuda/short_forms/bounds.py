@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.short_forms.words import BOUNDED, IS_BOUNDED, words_of
 

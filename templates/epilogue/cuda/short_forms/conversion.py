@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.short_forms.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED

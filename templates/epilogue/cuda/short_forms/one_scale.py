@@ -15,7 +15,7 @@ import functools
 
 import numpy as np
 
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue.cuda.short_forms.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue.cuda.short_forms.words import IS_ONE_SCALE, ONE_SCALE
 

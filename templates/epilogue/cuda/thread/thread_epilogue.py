@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.element import INTEGER_RANGE, element
+from autoq.templates.arrays.storage import moved_as
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.bias import border_bias
 from autoq.templates.borders.classes import BorderClasses, border_classes
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.parameters.scalars import (
     packed_scalars,
     packed_scales,
@@ -22,8 +24,6 @@ from autoq.templates.epilogue.cuda.parameters.scalars import (
 from autoq.templates.epilogue.cuda.thread.thread_source import thread_source
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.storage import moved_as
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants
 
 

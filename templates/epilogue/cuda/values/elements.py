@@ -10,9 +10,9 @@ have one name.
 
 from __future__ import annotations
 
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.storage import is_four_bit
 
 SCALED = r"""
 __device__ __forceinline__ float scaled_@(int total, float scale) {

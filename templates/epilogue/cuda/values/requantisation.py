@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.epilogue import FLOAT_OUTPUTS, Epilogue
 from autoq.templates.epilogue.cuda.short_forms.words import (
     BOUNDED,
@@ -34,7 +35,6 @@ from autoq.templates.epilogue.cuda.values.elements import (
     saturated_source,
 )
 from autoq.templates.epilogue.cuda.values.lookup_source import looked_up, lookup_source
-from autoq.templates.storage import is_four_bit
 
 
 class Form(IntEnum):

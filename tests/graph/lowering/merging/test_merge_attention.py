@@ -13,9 +13,9 @@ from autoq.frontend import from_model
 from autoq.graph import Graph, Layer, evaluate, optimise
 from autoq.models.bert import bert
 from autoq.models.token_writer import in_float16
-from autoq.templates.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.operators.attention import Attention
 from autoq.templates.operators.attention_of_products import rescaling, without_idle_rescaling
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS, attention_scalars
 from autoq.templates.registry import matching
 from autoq.templates.target import Target, parse_target
 

@@ -19,9 +19,10 @@ WIDE = 16
 
 
 def classifier(
-    picked: tuple[str, str, str] = ("0", "1", "1"), outputs: tuple[str, ...] = ("y",), **more: str
-) -> onnx.ModelProto:
-    """Two products of tokens [2, 5, 16] with a sum and a normalisation, and one of what is picked.
+    picked: tuple[str, str, str] = ("0", "1", "1"), outputs: tuple[str, ...] = ("y",),
+    batch: int = 2, **more: str,
+) -> onnx.ModelProto:  # fmt: skip
+    """Two products of tokens [batch, 5, 16], a sum and a normalisation, and one of what is picked.
 
     picked: where, up to where, and of which axis; more: ONNX operators behind the first product.
     """
@@ -45,7 +46,7 @@ def classifier(
         node("Relu", "f", "g"), *pair("g", "h"), node("Slice", "h from to axis step", "i"),
         node("MatMul", "i v3", "k"), *pair("k", "y"),
     ]  # fmt: skip
-    return model(nodes, {"x": ((2, 5, WIDE), "float32")}, constants, outputs)
+    return model(nodes, {"x": ((batch, 5, WIDE), "float32")}, constants, outputs)
 
 
 def rows(graph: Graph) -> list[int]:
@@ -76,3 +77,8 @@ def test_rows_that_others_read_are_computed(made, counts) -> None:
     graph = optimise(from_model(made), HOPPER)
     assert rows(graph) == counts
     assert not Oracle(made, feeds).complaint(evaluate(graph, feeds))
+
+
+def test_a_single_row_has_the_kernels_of_several() -> None:
+    one, two = (optimise(from_model(classifier(batch=n)), HOPPER) for n in (1, 2))
+    assert rows(one) == [1] * 3 and len(one.nodes) == len(two.nodes)

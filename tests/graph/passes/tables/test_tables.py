@@ -17,7 +17,7 @@ from autoq.frontend.load import from_model
 from autoq.graph.evaluate import evaluate
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.optimise import optimise
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.lookup import Lookup
 from autoq.templates.registry import matching

@@ -9,11 +9,11 @@ from ptx.kernels import run
 from with_nvcc import needs_nvcc
 
 from autoq.measure.arrays import random_case
-from autoq.templates.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.base import Template
 from autoq.templates.cuda.attention import attention_mma_sync
 from autoq.templates.cuda.attention.wgmma import attention_wgmma_bytes
 from autoq.templates.operators.attention import Attention
+from autoq.templates.operators.attention_scalars import ATTENTION_SCALARS
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Arrays, Constants
 

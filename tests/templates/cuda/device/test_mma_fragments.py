@@ -10,6 +10,7 @@ from atom_cases import STEPS, arrays, image, random_case, result, wrong
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.memory.swizzle import swizzled_address
 from autoq.templates.cuda.device.mma.atom import Atom
 from autoq.templates.cuda.device.mma.catalogue import atoms, largest, mma_sync_atoms, wgmma_atoms
@@ -17,7 +18,6 @@ from autoq.templates.cuda.device.mma.fragments import gather, scatter
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.mma.registers import compress, from_words, to_words
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.element import element
 from autoq.templates.oracle.random_arrays import random_array
 from autoq.templates.target import parse_target
 

@@ -11,6 +11,7 @@ from with_nvcc import needs_nvcc
 from autoq.graph import Fusion, Primitive
 from autoq.graph.lowering.fusions import kernel_family
 from autoq.kernel import compile_kernel
+from autoq.templates.arrays.permuted_axes import PermutedAxes
 from autoq.templates.cuda.device.permute import (
     TilePlan,
     TurnPlan,
@@ -19,7 +20,6 @@ from autoq.templates.cuda.device.permute import (
     permutes,
 )
 from autoq.templates.cuda.device.permute_apart import ApartPlan
-from autoq.templates.permuted_axes import PermutedAxes
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")

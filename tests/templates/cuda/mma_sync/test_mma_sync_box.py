@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mma_sync_numpy import convolve, ldmatrix, multiply
 
+from autoq.templates.arrays.layout import NHWCNC
 from autoq.templates.cuda.mma_sync.box import LANES, PixelBox
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
@@ -16,7 +17,6 @@ from autoq.templates.cuda.mma_sync.multiply_taps import address_of_load, registe
 from autoq.templates.cuda.mma_sync.pack import pack_weight
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.tiling import fragment_of_weights
-from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

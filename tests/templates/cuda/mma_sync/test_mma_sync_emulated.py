@@ -8,10 +8,10 @@ from kernel_runs import emulated
 from with_nvcc import needs_nvcc
 
 from autoq.measure.arrays import random_case, stored_outputs
+from autoq.templates.arrays.layout import NHWCNC
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import NHWCNC
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

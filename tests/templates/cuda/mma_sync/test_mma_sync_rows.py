@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoq.templates.arrays.element import element
+from autoq.templates.arrays.layout import LAYOUTS, NHWCNC, from_nhwc
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.plan import MmaSyncPlan
 from autoq.templates.cuda.mma_sync.rows import (
@@ -18,9 +20,7 @@ from autoq.templates.cuda.mma_sync.rows import (
     output_start,
     pixel_of_row,
 )
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import LAYOUTS, NHWCNC, from_nhwc
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.target import parse_target
 

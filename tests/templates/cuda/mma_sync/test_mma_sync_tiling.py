@@ -11,6 +11,8 @@ from mma_sync_cases import CASES, INT4_CASES, case_id, random_blocked
 from mma_sync_numpy import accumulate, convolve
 
 from autoq.measure.arrays import random_case
+from autoq.templates.arrays.layout import NHWCNC, to_nhwc
+from autoq.templates.arrays.storage import to_stored
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE, matches
 from autoq.templates.cuda.mma_sync.pack import channel_of_row, pack_channels, pack_weight
@@ -20,10 +22,8 @@ from autoq.templates.cuda.mma_sync.tiling import (
     matrix_offset,
     unit_offset,
 )
-from autoq.templates.layout import NHWCNC, to_nhwc
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.storage import to_stored
 from autoq.templates.target import Target, parse_target
 
 FOUR_BIT = (

@@ -29,9 +29,9 @@ from autoq.graph.lowering.cuda.rows import row_fusion
 from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family
 from autoq.graph.primitive_numpy import evaluate_fusion
 from autoq.kernel import compile_kernel
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays, RowPlan
 from autoq.templates.target import parse_target
-from autoq.templates.tensor_spec import TensorSpec
 
 HOPPER = parse_target("cuda:sm_90a")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,16 +9,12 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.errors import InputError
-from autoq.kernel.lowering import cuda_source, lower
-from autoq.templates.base import Template
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
 from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
 from autoq.templates.cuda.pruned.picked.turned import STAGE_K, most_blocks, row_steps
-from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE as TILE_WISE_TEMPLATE
 from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
@@ -27,7 +22,7 @@ from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
@@ -46,6 +41,7 @@ PIXELS = Conv2d(
     sparsity=Sparsity("tw", 32, 80, Structure(640, 224, 320)),
 )  # fmt: skip
 EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
+WIDE = Sparsity("tw", 128, 320, Structure(512, 192, 320))
 
 
 def picked_values(words: np.ndarray, size: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
@@ -201,6 +197,9 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
         (replace(BYTES, m=200, k=1040), PickedConfig(128, 3, 1, 3, 2, 3, turned=True)),
         (replace(FLOATS, m=200), PickedConfig(64, 3, 1, 4, 2, 3, turned=True)),
         (replace(BYTES, sparsity=EMPTY), PickedConfig(128, 1, 1, 3, 2, 3, turned=True)),
+        (replace(BYTES, m=200, n=600, sparsity=WIDE), PickedConfig(128, 3, 1, 4, 2, 4)),
+        (replace(BYTES, m=200, n=600, sparsity=WIDE),
+         PickedConfig(128, 3, 1, 8, 2, 5, turned=True)),
         (replace(BYTES, m=240), PickedConfig(128, 2, 1, 3, 2, 2, cluster=2, picked=False)),
         (replace(FLOATS, k=72), PickedConfig(128, 1, 2, 4, 2, 3, joined=2, picked=False)),
         (
@@ -251,7 +250,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, config: PickedConfig
     ],
     ids=["bytes", "floats", "three sides", "cluster", "joined", "sums", "table", "long", "short",
          "empty", "empty floats", "whole", "turned", "turned long", "turned floats",
-         "turned empty", "whole cluster", "whole floats", "bfloat16",
+         "turned empty", "lean", "lean turned", "whole cluster", "whole floats", "bfloat16",
          "residual", "row scales", "float residual", "helped", "helped floats",
          "helped whole", "pixels", "pixels and residual", "strided", "dilated", "float pixels",
          "bordered", "bordered residual", "bordered floats", "few channels", "whole pixels"],
@@ -281,37 +280,3 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedConfig) -> 
 def test_blocks_take_several_pieces_of_work(workload: Gemm, config: PickedConfig) -> None:
     """One of the sides has no tile in some of them, and teams have several each."""
     assert_right_emulated(TEMPLATE, workload, config, replace(TARGET, units=2))
-
-
-@pytest.mark.parametrize("template", [TEMPLATE, TILE_WISE_TEMPLATE], ids=lambda t: t.name)
-def test_spaces_of_the_widest_tiles_can_be_sampled(template: Template) -> None:
-    """Tiles that cannot be joined are refused, whichever rule is asked first."""
-    workload = replace(BYTES, n=600, sparsity=Sparsity("tw", 256, 600, Structure(512, 192, 320)))
-    drawn = template.space(workload, TARGET).sample(np.random.default_rng(1), 40)
-    assert len(drawn) == 40 and {config.joined for config in drawn} == {1}
-
-
-@pytest.mark.parametrize("conv", [Conv2d, FloatConv2d])
-def test_groups_have_no_sparsity(conv: type[Conv2d] | type[FloatConv2d]) -> None:
-    with pytest.raises(InputError, match="the weight of one group"):
-        conv(1, 8, 8, 32, 32, 3, 3, groups=2, sparsity=PIXELS.sparsity)
-    assert conv(1, 8, 8, 32, 32, 3, 3, groups=2).with_sparsity(CLASS) is None
-
-
-@pytest.mark.parametrize("template", [TEMPLATE, TILE_WISE_TEMPLATE], ids=lambda t: t.name)
-def test_ptxas_knows_the_registers_of_a_launch(template: Template) -> None:
-    """Without the blocks of a multiprocessor it ignores setmaxnreg, and spills."""
-    program = template.program(BYTES, template.default(BYTES, TARGET), TARGET)
-    source = cuda_source(lower(program.stages[-1].function, TARGET), TARGET)
-    assert "setmaxnreg.inc" in source and re.search(r"__launch_bounds__\(\d+, \d+\)", source)
-
-
-def test_what_it_declines() -> None:
-    assert TEMPLATE.matches(BYTES, TARGET) and TEMPLATE.matches(FLOATS, TARGET)
-    assert not TEMPLATE.matches(BYTES, parse_target("cuda:sm_80"))
-    others = (
-        BYTES.dense, replace(BYTES, sparsity=replace(CLASS, granularity=512)),
-        replace(BYTES, k=200), replace(FLOATS, k=100), replace(BYTES, epilogue=Epilogue("int4")),
-        replace(PIXELS, zero_point_border=True), replace(PIXELS, c=24), PIXELS.dense,
-    )  # fmt: skip
-    assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)

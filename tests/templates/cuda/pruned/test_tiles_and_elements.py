@@ -15,7 +15,7 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.patterns.tiles_and_elements import parted
 from autoq.templates.sparse.sparsity import Sparsity
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")

@@ -12,7 +12,7 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.sampled.config import TILE, SampledConfig
 from autoq.templates.cuda.sampled.sddmm_gathered import TEMPLATE
 from autoq.templates.operators.sddmm import Sddmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 CLASS = Structure(224, 28, 80)

@@ -16,7 +16,7 @@ from autoq.templates.cuda.sparse.wgmma_config import LongTiling
 from autoq.templates.cuda.sparse.wgmma_pack import byte_of, pack_long, value_of
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 WORKLOAD = Spmm(150, 144, 150, 32, Structure(256, 56, 96))

@@ -16,7 +16,7 @@ from autoq.templates.cuda.sparse.spmm_nibbles import TEMPLATE
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.registry import matching
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 WORKLOAD = Spmm(61, 64, 150, 4, Structure(448, 28, 96), "int4", "int4")

@@ -13,7 +13,7 @@ from autoq.errors import InputError
 from autoq.templates.cuda.sparse.spmm_split import TEMPLATE, SplitConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 WORKLOAD = Spmm(61, 80, 300, 4, Structure(1792, 112, 256))

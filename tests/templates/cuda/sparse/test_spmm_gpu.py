@@ -25,7 +25,7 @@ from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import VECTORS, Spmm
 from autoq.templates.registry import matching
 from autoq.templates.sparse.generation import matrix_of_lengths
-from autoq.templates.structure import Structure, bucket
+from autoq.templates.sparse.structure import Structure, bucket
 
 pytestmark = pytest.mark.gpu
 

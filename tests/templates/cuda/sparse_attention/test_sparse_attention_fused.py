@@ -23,8 +23,8 @@ from autoq.templates.cuda.sparse_attention.schedule import (
 )
 from autoq.templates.cuda.sparse_attention.sparse_attention_fused import TEMPLATE
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.sparse.vector_matrix import from_dense
-from autoq.templates.structure import Structure
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Constants
 

@@ -11,7 +11,7 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse_attention.sparse_attention_staged import TEMPLATE, StagedConfig
 from autoq.templates.operators.sparse_attention import SparseAttention
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 WORKLOAD = SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80))

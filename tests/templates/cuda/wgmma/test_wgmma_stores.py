@@ -10,10 +10,10 @@ from ptx.kernels import assert_right_emulated
 from wgmma_cases import EPILOGUES, TARGET
 from with_nvcc import needs_nvcc
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.weights import MOST_CHANNELS
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import PERSISTENT, Grid, Shared, SplitTeam, WgmmaConfig
-from autoq.templates.element import element
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 

@@ -14,6 +14,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
@@ -30,7 +31,6 @@ from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SHAPES = ((8, 2), (16, 1), (8, 1), (4, 1))
 """Warps of a block and blocks of a multiprocessor, which leave 128 registers to a thread."""
@@ -63,9 +63,14 @@ __device__ __forceinline__ void add_band(
       __syncwarp();
     }
     const int here = min(count - done, HELD_STEPS);
-    #pragma unroll 2
+    #pragma unroll 4
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
   }
+}
+// The product's lines of a tile, on their way to the L2: registers for them are free later.
+__device__ __forceinline__ void prefetch_sums(const int* sums, int top, int left, int lane) {
+  const int row = top + lane % ROWS, column = left + lane / ROWS * 32;
+  if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
 }
 // Whole products, where a side takes part by one.
 __device__ __forceinline__ void add_products(
@@ -142,14 +147,7 @@ __device__ __forceinline__ void correct(
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
     const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
-    int4 p[4][2];
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      #pragma unroll
-      for (int h = 0; h < 2; ++h)
-        if (M % ROWS == 0 || row + h < M)
-          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
-    }
+    prefetch_sums(sums, top, piece_of(tile) * COLUMNS, lane);
     const int2 next = heads_of(tile + WARPS);
     // Not earlier: what is written meanwhile would push the panel out of the L2 again.
     const int to_come = (tiles - 1 - tile) / WARPS;
@@ -179,6 +177,14 @@ __device__ __forceinline__ void correct(
       __syncwarp();
       if (more) ask();
       else leave_group();
+    }
+    int4 p[4][2];
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      #pragma unroll
+      for (int h = 0; h < 2; ++h)
+        if (M % ROWS == 0 || row + h < M)
+          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
     }
     float scale[4][4], more[4] = {};
     #pragma unroll

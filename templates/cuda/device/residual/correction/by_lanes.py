@@ -9,6 +9,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.correction.add_lists import ADD_LISTS
@@ -19,7 +20,6 @@ from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _SOURCE = (
     READ_SUMS

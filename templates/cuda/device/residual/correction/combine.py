@@ -8,12 +8,12 @@ from typing import Any
 
 from tvm.tirx import PrimFunc
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.correction.write_row import WRITE_ROW
 from autoq.templates.cuda.device.residual.read_sums import READ_SUMS
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _WARPS, _COLUMNS, _ROWS = 8, 128, 8
 

@@ -14,6 +14,7 @@ from typing import Any
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.quantise.held_panels import HELD_PANELS, shared_bytes
@@ -23,7 +24,6 @@ from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 
 _ROWS = 1024
 """Rows of a block: 16 of four columns for each thread."""

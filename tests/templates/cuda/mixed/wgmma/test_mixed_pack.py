@@ -10,13 +10,13 @@ from ptx.emulate import Memory, Mode, launch, ptx_of
 from with_nvcc import needs_nvcc
 
 from autoq.runtime.kernel import Buffer, Launch
+from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.cuda.device.mma.fragments import scatter
 from autoq.templates.cuda.mixed.conversion import GroupScale
 from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.widening import Widening
-from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.target import parse_target
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from host_rows import COMPILER, SHIMS, aligned, fragments, needs_compiler, random_table
 
-from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.arrays.element import INTEGER_RANGE, element
+from autoq.templates.arrays.storage import stored, to_stored, value_dtype
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
-from autoq.templates.storage import stored, to_stored, value_dtype
 
 pytestmark = needs_compiler
 

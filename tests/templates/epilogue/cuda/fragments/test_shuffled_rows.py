@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from host_rows import COMPILER, SHIMS, aligned, needs_compiler
 
-from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.arrays.element import INTEGER_RANGE, element
+from autoq.templates.arrays.storage import stored, stored_bytes, to_stored, value_dtype
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.shuffled_rows import TILES, ShuffledRows
-from autoq.templates.storage import stored, stored_bytes, to_stored, value_dtype
 
 pytestmark = needs_compiler
 

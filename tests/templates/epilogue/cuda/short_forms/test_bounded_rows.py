@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from host_rows import COMPILER, SHIMS, aligned, fragments, needs_compiler, random_table
 
-from autoq.templates.element import INTEGER_RANGE, element
+from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words

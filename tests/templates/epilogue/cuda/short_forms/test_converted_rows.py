@@ -9,7 +9,7 @@ import pytest
 from host_rows import aligned, fragments, needs_compiler, random_table
 from test_bounded_rows import build
 
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars

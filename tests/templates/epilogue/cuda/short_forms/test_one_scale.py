@@ -10,8 +10,8 @@ from host_rows import aligned, fragments, needs_compiler
 from test_bounded_rows import build
 
 from autoq.errors import InputError
+from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.cuda.wgmma.gemm_wgmma import TEMPLATE
-from autoq.templates.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale

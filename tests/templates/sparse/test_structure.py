@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoq.templates.structure import Structure, bucket
-from autoq.templates.tensor_spec import TensorSpec
+from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.sparse.structure import Structure, bucket
 
 
 @given(st.integers(0, 10**9))

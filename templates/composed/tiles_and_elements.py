@@ -11,7 +11,7 @@ from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.patterns.tiles_and_elements import parted
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.workload import Constants
 
 P = TypeVar("P", Gemm, FloatGemm)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.element import element
+from autoq.templates.arrays.element import element
 
 NHWC, NHWCNC = "NHWC", "NHWCnc"
 LAYOUTS = (NHWC, NHWCNC)

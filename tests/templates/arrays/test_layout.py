@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.layout import (
+from autoq.templates.arrays.layout import (
     LAYOUTS,
     NHWC,
     NHWCNC,
@@ -18,8 +17,9 @@ from autoq.templates.layout import (
     shape_in,
     to_nhwc,
 )
+from autoq.templates.arrays.storage import stored
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.storage import stored
 
 SHAPES = st.tuples(
     st.integers(1, 3).map(lambda b: 8 * b), st.integers(1, 4), st.integers(1, 4),

@@ -14,15 +14,15 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.search.space import Space
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.program import Program, Stage, Workspace
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.sparsity import VECTORS
-from autoq.templates.structure import Structure
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 if TYPE_CHECKING:

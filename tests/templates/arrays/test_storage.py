@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoq.templates.element import INTEGER_RANGE
-from autoq.templates.epilogue import Epilogue
-from autoq.templates.operators.conv2d import Conv2d
-from autoq.templates.operators.dequantize import Dequantize
-from autoq.templates.operators.quantize import Quantize
-from autoq.templates.storage import (
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.storage import (
     from_stored,
     pack_nibbles,
     stored,
@@ -23,6 +19,10 @@ from autoq.templates.storage import (
     unpack_nibbles,
     value_dtype,
 )
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.quantize import Quantize
 
 
 def values_of(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:

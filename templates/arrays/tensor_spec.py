@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoq.templates.element import Element, element
-from autoq.templates.layout import NHWC
-from autoq.templates.storage import Array, stored, stored_bytes
+from autoq.templates.arrays.element import Element, element
+from autoq.templates.arrays.layout import NHWC
+from autoq.templates.arrays.storage import Array, stored, stored_bytes
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.element import INTEGER_RANGE
+from autoq.templates.arrays.element import INTEGER_RANGE
 
 ATTENTION_SCALARS = (
     "scale",

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.tensor_spec import TensorSpec
 from autoq.templates.workload import Constants, Workload
 
 

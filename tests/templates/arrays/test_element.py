@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from autoq.templates.element import ELEMENTS, INTEGER_RANGE, element
+from autoq.templates.arrays.element import ELEMENTS, INTEGER_RANGE, element
+from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.oracle.random_arrays import random_array
-from autoq.templates.tensor_spec import TensorSpec
 
 INTEGERS = [row for row in ELEMENTS.values() if row.range]
 C_TYPES = {

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from autoq.templates.element import ELEMENTS, element
+from autoq.templates.arrays.element import ELEMENTS, element
 
 BYTE_DTYPES = {row.name: row.unpacked for row in ELEMENTS.values() if row.packed}
 """For each 4-bit dtype the one that holds the same numbers one a byte."""

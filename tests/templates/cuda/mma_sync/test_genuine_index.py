@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoq.templates.genuine_index import GenuineIndex, halo_origin
+from autoq.templates.cuda.mma_sync.genuine_index import GenuineIndex, halo_origin
 from autoq.templates.operators.conv2d import Conv2d
 
 OUTSIDE = -1

@@ -1,0 +1,1 @@
+"""Arrays: their element types, how they lie in memory, and axes that broadcast or permute."""

@@ -1,0 +1,1 @@
+"""Operators computed by templates of others: what they hand on, and constants."""
