@@ -15,7 +15,8 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.sparse.source import FINISH, HEADING, PRODUCT, SHIFT
+from autoq.templates.cuda.sparse.source import FINISH, HEADING
+from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
 from autoq.templates.epilogue.cuda.short_forms.words import IS_ONE_SCALE, WORDS, words_of
@@ -23,6 +24,15 @@ from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.workload import Constants
+
+_SHIFT = """
+    own.shift.word[j] = __float_as_uint(rows.shift[r]);"""
+
+_PRODUCT = r"""
+  if constexpr (LEFT == LEFT_DIGIT && RIGHT == RIGHT_DIGIT)
+    asm volatile("INSTRUCTION {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));"""
 
 
 def rows_as_conv2d(workload: Spmm) -> Conv2d:
@@ -77,8 +87,8 @@ def device_functions(
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
     source follows what all kernels share and defines multiply_sparse; constants are its own, among
-    them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y, and how far apart
-    a lane's columns lie that are no neighbours.
+    them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y, STORES_WIDE where
+    registers suffice for it, and how far apart a lane's columns lie that are no neighbours.
     schedule: names of the arrays in front of the bias, all but `places` of int32.
     """
     workload = tiling.workload
@@ -88,7 +98,7 @@ def device_functions(
         rows_as_conv2d(workload), near, scaled=workload.wide or workload.floating
     )
     float_bias = workload.epilogue.float_bias
-    finish = FINISH.replace("SHIFT;", SHIFT if float_bias else "")
+    finish = FINISH.replace("SHIFT;", _SHIFT if float_bias else "")
     products = _float_product(workload) if workload.floating else _products(tiling)
     source = HEADING.replace("PRODUCTS", products) + finish + source
     return epilogue.namespace(
@@ -104,6 +114,7 @@ def device_functions(
             "ONE_SCALE": has_one_scale(tiling), "IS_ONE_SCALE": int(IS_ONE_SCALE),
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
             "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, "STREAMED": False,
+            "STORES_WIDE": False,
             **constants,
         },
     )  # fmt: skip
@@ -118,7 +129,7 @@ def _products(tiling: Finished) -> str:
             right = _digit(tiling.workload.in_dtype, bits, j == tiling.right_digits - 1)
             left = _digit(tiling.workload.weight_dtype, bits, i == tiling.left_digits - 1)
             atom = MmaSync(shape, right, left, "int32")
-            pair = PRODUCT.replace("LEFT_DIGIT", str(i)).replace("RIGHT_DIGIT", str(j))
+            pair = _PRODUCT.replace("LEFT_DIGIT", str(i)).replace("RIGHT_DIGIT", str(j))
             source += pair.replace("INSTRUCTION", atom.instruction)
     return source
 
@@ -126,7 +137,7 @@ def _products(tiling: Finished) -> str:
 def _float_product(workload: Spmm) -> str:
     """C++ of the product of 16 gathered rows of floats."""
     atom = MmaSync((16, 8, STEP // 2), workload.in_dtype, workload.weight_dtype, "float32")
-    pair = PRODUCT.replace("LEFT_DIGIT", "0").replace("RIGHT_DIGIT", "0")
+    pair = _PRODUCT.replace("LEFT_DIGIT", "0").replace("RIGHT_DIGIT", "0")
     return pair.replace("INSTRUCTION", atom.instruction)
 
 

@@ -90,12 +90,10 @@ __device__ __forceinline__ Rows rows_from(const Constants& from, int group, cons
   return rows;
 }
 
-// Outputs that leave the L2 before what is read again.
 template <class T, int W> __device__ __forceinline__ void stream(T* to, const Raw<T, W>& raw) {
   constexpr int BYTES = W * BITS<T> / 8;
   const unsigned* w = raw.word;
-  if constexpr (BYTES == 16)
-    __stcs(reinterpret_cast<uint4*>(to), make_uint4(w[0], w[1], w[2], w[3]));
+  if constexpr (BYTES == 16) __stcs((uint4*)to, make_uint4(w[0], w[1], w[2], w[3]));
   else if constexpr (BYTES == 8) __stcs(reinterpret_cast<uint2*>(to), make_uint2(w[0], w[1]));
   else if constexpr (BYTES == 4) __stcs(reinterpret_cast<unsigned*>(to), w[0]);
   else if constexpr (BYTES == 2)
@@ -134,15 +132,30 @@ __device__ __forceinline__ constexpr int place_of_sum(int plane, int c, int r) {
   return plane * SUMS + c / 2 * 4 + c % 2 * 2 + r;
 }
 
-// The sums of V columns of a lane from c on, of row r of its two.
-__device__ __forceinline__ void sums_of(
-    int (&planes)[PLANES][V], const int (&sums)[ALL_SUMS], int c, int r) {
+// W neighbouring outputs of row r of a lane's two; sum(plane, j): of the j-th.
+template <Form FORM, int W, class SumOf> __device__ __forceinline__ Raw<OUT, W> row_outputs(
+    const SumOf& sum, const Rows& rows, int r, const Channels& own, const Constants& from, int at) {
+  Raw<OUT, W> all;
   #pragma unroll
-  for (int plane = 0; plane < PLANES; ++plane)
+  for (int first = 0; first < W; first += V) {
+    int planes[PLANES][V];
     #pragma unroll
-    for (int j = 0; j < V; ++j) planes[plane][j] = sums[place_of_sum(plane, c + j, r)];
+    for (int plane = 0; plane < PLANES; ++plane)
+      #pragma unroll
+      for (int j = 0; j < V; ++j) planes[plane][j] = sum(plane, first + j);
+    const Raw<OUT, V> found = group_outputs<FORM>(planes, rows, r, own, from, at + first);
+    if constexpr (W == V) return found;
+    constexpr int WORDS = V * BITS<OUT> / 32;
+    #pragma unroll
+    for (int w = 0; w < WORDS; ++w) all.word[first / V * WORDS + w] = found.word[w];
+  }
+  return all;
 }
-
+// Columns of a lane that are stored together: sectors of which several stores have a part each cost
+// the L2 as much as whole ones. They take registers, which not all kernels have.
+constexpr int FULL = 128 / BITS<OUT>;
+constexpr int WIDEST = STORES_WIDE && V == 4 && OWN % V == 0 && N % OWN == 0
+    ? (FULL < V ? V : FULL < OWN ? FULL : OWN) : V;
 // The outputs of a group of eight rows, of which a lane has two: to y, or, with a pitch, to
 // rows so far apart, of which y points to the lane's first column and which may lie outside of y.
 template <Form FORM, int STAGED_PITCH = 0>
@@ -150,23 +163,21 @@ __device__ __forceinline__ void finish_group(
     const int (&sums)[ALL_SUMS], const Rows& rows, const Channels& own, const Constants& from,
     OUT* y, int first_row, const Lane& lane) {
   constexpr bool ANYWHERE = STAGED_PITCH && !RESIDUAL;
+  constexpr int STORED = STAGED_PITCH ? V : WIDEST;
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 2 * (lane.number % 4) + r;
     if (!ANYWHERE && !ROWS_INSIDE && row >= M) continue;
     #pragma unroll
-    for (int i = 0; i < OWN / V; ++i) {
-      if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + i * V * APART >= N) continue;
-      int planes[PLANES][V];
-      sums_of(planes, sums, i * V, r);
-      const int at = row * N + lane.column + i * V * APART;
-      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + i * V * APART : y + at;
-      const Raw<OUT, V> found = group_outputs<FORM>(planes, rows, r, own, from, at);
-      if constexpr (STREAMED && STAGED_PITCH == 0) {
-        stream<OUT, V>(to, found);
-      } else {
-        store<OUT, V>(to, found);
-      }
+    for (int c = 0; c < OWN; c += STORED) {
+      if (!ANYWHERE && !COLUMNS_INSIDE && lane.column + c * APART >= N) continue;
+      const int at = row * N + lane.column + c * APART;
+      OUT* to = STAGED_PITCH ? y + (row - first_row) * STAGED_PITCH + c * APART : y + at;
+      const auto found = row_outputs<FORM, STORED>(
+          [&](int plane, int j) { return sums[place_of_sum(plane, c + j, r)]; }, rows, r, own,
+          from, at);
+      if constexpr (STREAMED && STAGED_PITCH == 0) stream<OUT, STORED>(to, found);
+      else store<OUT, STORED>(to, found);
     }
   }
 }
@@ -287,12 +298,3 @@ __device__ __forceinline__ void multiply_sparse(
   finish(sums, rows, own, from, y, row, lane);
 }
 """
-
-SHIFT = """
-    own.shift.word[j] = __float_as_uint(rows.shift[r]);"""
-
-PRODUCT = r"""
-  if constexpr (LEFT == LEFT_DIGIT && RIGHT == RIGHT_DIGIT)
-    asm volatile("INSTRUCTION {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));"""

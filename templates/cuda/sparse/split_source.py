@@ -25,30 +25,27 @@ __device__ __forceinline__ void fetch_step(
   for (int i = 0; i < LEFT_DIGITS; ++i)
     step.values[i] = read_here(values + (number * LEFT_DIGITS + i) * 32);
 }
-// Of what all warps left in shared memory a warp finishes each so many V neighbours of a row.
+// Of what all warps left in shared memory a warp finishes some neighbours of one row of each lane.
+constexpr int EACH = 2 * OWN / WARPS, FINISHED = EACH < V ? V : EACH < WIDEST ? EACH : WIDEST;
 template <Form FORM> __device__ __forceinline__ void finish_shared(
     const int* pieces, int count, const Rows& rows, const Channels& own, const Constants& from,
     OUT* y, int first_row, const Lane& lane, int warp) {
   #pragma unroll
-  for (int unit = 0; unit < OWN / V * 2; ++unit) {
+  for (int unit = 0; unit < 2 * OWN / FINISHED; ++unit) {
     if (unit % WARPS != warp) continue;
-    const int r = unit % 2, c = unit / 2 * V, row = first_row + 2 * (lane.number % 4) + r;
+    const int r = unit % 2, c = unit / 2 * FINISHED;
+    const int row = first_row + 2 * (lane.number % 4) + r;
     if (!ROWS_INSIDE && row >= M || !COLUMNS_INSIDE && lane.column + c >= N) continue;
-    int sums[PLANES][V];
-    #pragma unroll
-    for (int plane = 0; plane < PLANES; ++plane) {
+    const auto sum_of = [&](int plane, int j) {
+      const int* piece = pieces + place_of_sum(plane, c + j, r) * 32 + lane.number;
+      int sum = piece[0];
       #pragma unroll
-      for (int j = 0; j < V; ++j) {
-        const int* piece = pieces + place_of_sum(plane, c + j, r) * 32 + lane.number;
-        int sum = piece[0];
-        #pragma unroll
-        for (int i = 1; i < WARPS; ++i)
-          if (i < count) sum = added(sum, piece[i * ALL_SUMS * 32]);
-        sums[plane][j] = sum + start_of(own);
-      }
-    }
+      for (int i = 1; i < WARPS; ++i)
+        if (i < count) sum = added(sum, piece[i * ALL_SUMS * 32]);
+      return sum + start_of(own);
+    };
     const int at = row * N + lane.column + c;
-    store<OUT, V>(y + at, group_outputs<FORM>(sums, rows, r, own, from, at));
+    store<OUT, FINISHED>(y + at, row_outputs<FORM, FINISHED>(sum_of, rows, r, own, from, at));
   }
 }
 

@@ -178,6 +178,7 @@ def build_panel(tiling: PanelTiling, name: str, gathers: str, target: Target) ->
         "FIRST_COPY": tiling.first_copy, "COPIED_ROWS": tiling.copied_rows,
         "PANEL_BYTES": tiling.panel_bytes, "ROWS_INSIDE": workload.m % GROUP == 0,
         "COLUMNS_INSIDE": workload.n % config.columns == 0, "STREAMED": config.streamed,
+        "STORES_WIDE": True,
     }  # fmt: skip
     functions = device_functions(tiling, name, gathers + RUNS, own)
     parameters = [*workload.inputs, *packed_all(tiling), *workload.outputs]

@@ -61,9 +61,8 @@ template <Form FORM> __device__ __forceinline__ void stage_turned(
   unsigned words[2];
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    int planes[PLANES][V];
-    sums_of(planes, sums, 0, r);
-    words[r] = group_outputs<FORM>(planes, rows, r, own, from, 0).word[0];
+    const auto sum = [&](int plane, int c) { return sums[place_of_sum(plane, c, r)]; };
+    words[r] = row_outputs<FORM, V>(sum, rows, r, own, from, 0).word[0];
   }
   asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
                :: "r"(to), "r"(__byte_perm(words[0], words[1], 0x5410)),
