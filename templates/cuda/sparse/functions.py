@@ -16,7 +16,6 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.sparse.source import FINISH, HEADING
-from autoq.templates.element import INTEGER_RANGE, element
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
 from autoq.templates.epilogue.cuda.short_forms.words import IS_ONE_SCALE, WORDS, words_of

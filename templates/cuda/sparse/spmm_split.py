@@ -17,6 +17,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.search.space import Space
+from autoq.templates.arrays.element import element
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, thread_kernel
@@ -26,7 +27,6 @@ from autoq.templates.cuda.sparse.functions import device_functions, pack_terms, 
 from autoq.templates.cuda.sparse.pack import pack_schedule
 from autoq.templates.cuda.sparse.split_source import SPLIT_SOURCE
 from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
-from autoq.templates.element import element
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
