@@ -232,10 +232,9 @@ def knobs(problem: Problem) -> dict[str, Sequence[Any]]:
     residual = work.epilogue.residual_dtype
     ahead = residual in ("int8", "uint8") and boundable(work.epilogue) and work.k % 16 == 0
     ahead = ahead and problem.consecutive
-    # A split reduction is worth an exchange where it is long, and tiles of 192 x 192, of whose
-    # operands shared memory takes a third less than of halves of them, are too few for all units.
+    # A split reduction is worth an exchange where it is long, and tiles of 128 x 128 are few.
     long = problem.taps * work.c >= 1024
-    few_tiles = ceil_div(pixels, 192) * ceil_div(work.k, 192) <= problem.target.units
+    few_tiles = ceil_div(pixels, 128) * ceil_div(work.k, 128) <= problem.target.units
     longest = problem.taps * ceil_div(problem.channel_bytes, row_bytes[0])
     return {
         "m_blocks": tuple(b for b in (1, 2, 3) if b == 1 or 2 * 64 * b <= 3 * pixels),
