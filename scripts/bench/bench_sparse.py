@@ -118,14 +118,17 @@ def kept_rows(path: Path, head: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def joined(kept: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All rows by case; of two of the same kernel or peer of a case the new one."""
+    """All rows by case, the new ones first, of which a case's untuned choice is the first.
+
+    Of two of the same kernel or peer of a case the new one.
+    """
 
     def of(row: dict[str, Any]) -> tuple[Any, ...]:
         return row["case"], row.get("peer"), row.get("template"), str(row.get("config"))
 
     new = set(map(of, rows))
     by_case: dict[str, list[dict[str, Any]]] = {}
-    for row in (*(row for row in kept if of(row) not in new), *rows):
+    for row in (*rows, *(row for row in kept if of(row) not in new)):
         by_case.setdefault(row["case"], []).append(row)
     return [row for of_case in by_case.values() for row in of_case]
 

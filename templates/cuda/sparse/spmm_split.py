@@ -220,7 +220,7 @@ _START_SECONDS, _SHARED_SECONDS = 1.42e-6, 0.22e-6
 """Seconds of one that has nearly nothing to do, and more where warps add up their sums."""
 _ROUND_SECONDS, _WIDE_ROUND_SECONDS = 0.085e-6, 0.2e-6
 """Of a round of the steps of the longest group, and more for 128 bytes of a row of b."""
-_GATHER_RATE = 8e12
+_GATHER_RATE = 7.2e12
 _WARP_SECONDS, _BLOCK_SECONDS = 0.15e-9, 0.2e-9
 _DIGIT_SHARE = 0.25
 """The share that a second digit of the values adds to a round."""

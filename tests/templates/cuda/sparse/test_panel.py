@@ -246,16 +246,13 @@ def test_magicubes_way_is_right(workload: Spmm, config: OnlineConfig) -> None:
     assert_right_emulated(ONLINE, workload, config, TARGET)
 
 
-def test_magicubes_way_is_the_untuned_choice_where_there_is_little_to_do() -> None:
+def test_the_untuned_choice_of_short_vectors_has_the_least_estimate() -> None:
     hopper = parse_target("cuda:sm_90a")
-    small = Spmm(2048, 256, 512, 8, Structure(2560, 10, 16))
+    small = Spmm(1024, 256, 1152, 8, Structure(7168, 56, 112))
     large = Spmm(4096, 4096, 4096, 8, Structure(262144, 448, 448))
-    for workload, first in ((small, ONLINE), (large, TEMPLATE)):
-        chosen, other = matching(workload, hopper)
-        assert chosen.name == first.name and {chosen.name, other.name} == {
-            "spmm_panel", "spmm_online"
-        }  # fmt: skip
-        seconds = [
-            t.estimate(workload, t.default(workload, hopper), hopper) for t in (chosen, other)
-        ]
-        assert seconds[0] < seconds[1]
+    for workload, first in ((small, "spmm_split"), (large, "spmm_panel")):
+        found = matching(workload, hopper)
+        assert {one.name for one in found} == {"spmm_panel", "spmm_online", "spmm_split"}
+        assert found[0].name == first
+        seconds = [t.estimate(workload, t.default(workload, hopper), hopper) for t in found]
+        assert seconds[0] == min(seconds)
