@@ -221,8 +221,9 @@ class PickedTiling(InstructionTiling):
         return _HELD_ENTRIES if own else 0
 
     @property
-    def terms_of_tile(self) -> int:
-        return super().terms_of_tile + self.held_entries * ENTRY_WORDS
+    def consumer_words(self) -> int:
+        """Words of shared memory that a consumer has for terms and entries."""
+        return self.terms_of_tile + self.held_entries * ENTRY_WORDS
 
     @property
     def staged_bytes(self) -> int:
@@ -236,7 +237,7 @@ class PickedTiling(InstructionTiling):
         config = self.config
         x = config.x_stages * (self.x_stage_bytes + 16)
         weights = config.sides * config.stages * (self.weight_stage_bytes + 16)
-        terms = 4 * self.consumers * self.terms_of_tile
+        terms = 4 * self.consumers * self.consumer_words
         helpers = 16 * config.sides if config.helped else 0
         turns = 8 * config.teams if config.teams > 1 else 0
         return x + weights + self.staged_bytes + terms + helpers + turns

@@ -2,7 +2,8 @@
 
 Boxes of all k come by TMA, and serve the tiles that a block computes side by side. Each tile picks
 the k that it keeps as it reads them into registers, where a PRMT makes neighbours of them; or it
-multiplies all k, which leaves out pruned columns alone. Tile-wise sparsity is that of Guo et al.,
+multiplies all k, which leaves out pruned columns alone. Where x is turned first, a tile reads the
+rows of k that it keeps by ldmatrix. Tile-wise sparsity is that of Guo et al.,
 "Accelerating Sparse DNNs Based on Tiled GEMM" (arXiv:2402.10876).
 """
 

@@ -70,7 +70,15 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     multiply = multiply.replace("HOLD", HOLD if tiling.held_entries else NOT_HELD)
     own = STORE + HELP_SIDES if config.helped else ALONE + NO_HELP
     source = (
-        BITS_OF + assembly + RING + rows + OUTPUTS + load + finish_source(tiling) + own + multiply
+        BITS_OF
+        + assembly
+        + RING
+        + rows
+        + OUTPUTS
+        + load
+        + finish_source(tiling, tiling.held_entries > 0)
+        + own
+        + multiply
     )
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
@@ -90,7 +98,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
             "W_BYTES": tiling.weight_bytes, "W_STAGE_BYTES": tiling.weight_stage_bytes,
             "PICKS_AT": tiling.picks_at,
             "K_STAGES": tiling.k_stages, "OUTPUT_BYTES": tiling.staged_bytes,
-            "CHANNELS": tiling.terms, "TERMS": tiling.terms_of_tile,
+            "CHANNELS": tiling.terms, "TERMS": tiling.consumer_words,
             "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
             "FLOAT_BIAS": view.epilogue.float_bias, "ROW_GROUPS": tiling.row_groups,
             "ITEMS": tiling.items, "CLUSTER": config.cluster,

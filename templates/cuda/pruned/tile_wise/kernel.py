@@ -106,15 +106,15 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
     )  # fmt: skip
 
 
-def finish_source(tiling: TileOutputs) -> str:
-    """CUDA of the way from sums to rows of y."""
+def finish_source(tiling: TileOutputs, held: bool = False) -> str:
+    """CUDA of the way from sums to rows of y; held: whether entries may be in shared memory."""
     epilogue = tiling.product.epilogue
     row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
     shifts = SHIFTS if epilogue.float_bias else ""
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
-    at_once, row = ("8", "(r + i * step) % 16") if tiling.held_entries else ("4", "(r + i * step)")
+    at_once, row = ("8", "(r + i * step) % 16") if held else ("4", "(r + i * step)")
     finish = finish.replace("AT_ONCE", at_once).replace("READ_ROW", row)
-    finish = finish.replace("ENTRY_AT", "*" if tiling.held_entries else "__ldg")
+    finish = finish.replace("ENTRY_AT", "*" if held else "__ldg")
     return finish.replace("ROW_SCALE;", row_scale + ";")
 
 

@@ -70,11 +70,6 @@ class TileOutputs(ABC):
         return 3 * self.width if self.in_words else 0
 
     @property
-    def held_entries(self) -> int:
-        """Entries of words of y that a consumer has room for in shared memory."""
-        return 0
-
-    @property
     def row_pitch(self) -> int:
         """Words of a row of outputs, or of sums, on their way to y."""
         if not self.in_words:
