@@ -29,6 +29,18 @@ def small_network(batch: int | str = 1, image: int | str = IMAGE) -> onnx.ModelP
     return _model(nodes, [batch, CHANNELS, image, image], [batch, CLASSES], weights)
 
 
+def two_products(rows: int, depth: int) -> onnx.ModelProto:
+    """Two MatMuls with square weights [depth, depth], a ReLU between them; x and y [rows, depth]."""
+    rng = np.random.default_rng(8)
+    weights = {name: rng.normal(0, 0.1, (depth, depth)) for name in ("a", "b")}
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["p"], "first"),
+        helper.make_node("Relu", ["p"], ["q"], "relu"),
+        helper.make_node("MatMul", ["q", "b"], ["y"], "second"),
+    ]
+    return _model(nodes, [rows, depth], [rows, depth], weights)
+
+
 def unary(operator: str, opset: int = 17, domain: str = "") -> onnx.ModelProto:
     """One operator with one input and one output of shape [1, 16]."""
     node = helper.make_node(operator, ["x"], ["y"], "odd", domain=domain)

@@ -4,8 +4,11 @@ import dataclasses
 import re
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from gpu_kernels import end_if_compile_only, gpu_target
+from small_models import two_products
 from trial_records import trials_of
 
 from autoq.records import Journal, read_records
@@ -47,6 +50,28 @@ def test_from_float_model_to_outputs(autoq, folder, float_model):
     assert np.ptp(expected) > 4 * step
     listing = {path.name for path in folder.iterdir()}
     assert listing == {"images.npz", "batch.npz", "m.onnx", "m.jsonl", "m.tar", "out"}
+
+
+@pytest.mark.gpu
+def test_products_from_float_to_outputs_on_a_gpu(autoq, folder):
+    end_if_compile_only()
+    gpu_target()
+    onnx.save(two_products(64, 128), "float.onnx")
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((64, 128)).astype(np.float32)
+    np.savez("batch.npz", x=x)
+    _ok(autoq("quantize", "float.onnx", "--calibration", "batch.npz", "-o", "m.onnx"))
+    out = _ok(autoq("tune", "m.onnx", "--target", "cuda", "--trials", 6, "-o", "m.jsonl"))
+    assert "6 trials measured, failures: none" in out
+    records = ("--tuning-records", "m.jsonl", "--no-shipped-records")
+    out = _ok(autoq("compile", "m.onnx", "--target", "cuda", *records, "-o", "m.tar"))
+    assert "m.jsonl" in out and "untuned" not in out
+    _ok(autoq("run", "m.tar", "--inputs", "batch.npz", "--outputs", "out"))
+    with np.load("out") as archive:
+        y = archive["y"]
+    expected, step = _onnxruntime("m.onnx", x)
+    assert np.abs(y - expected).max() <= step * 1.01
+    assert np.ptp(expected) > 4 * step
 
 
 def _onnxruntime(path, x):

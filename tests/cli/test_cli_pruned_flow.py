@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from small_models import two_products
 from trial_records import trials_of
 
 DEPTH = 96
@@ -12,24 +12,7 @@ DEPTH = 96
 
 @pytest.fixture
 def dense_model(folder):
-    """Two products with a ReLU between them."""
-    rng = np.random.default_rng(8)
-    weights = {name: rng.normal(0, 0.1, (DEPTH, DEPTH)).astype(np.float32) for name in ("a", "b")}
-    nodes = [
-        helper.make_node("MatMul", ["x", "a"], ["p"], "first"),
-        helper.make_node("Relu", ["p"], ["q"], "relu"),
-        helper.make_node("MatMul", ["q", "b"], ["y"], "second"),
-    ]
-    shape = [40, DEPTH]
-    graph = helper.make_graph(
-        nodes,
-        "products",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.save(made, "dense.onnx")
+    onnx.save(two_products(40, DEPTH), "dense.onnx")
     return folder / "dense.onnx"
 
 
