@@ -30,7 +30,7 @@ def small_network(batch: int | str = 1, image: int | str = IMAGE) -> onnx.ModelP
 
 
 def two_products(rows: int, depth: int) -> onnx.ModelProto:
-    """Two MatMuls with square weights [depth, depth], a ReLU between them; x and y [rows, depth]."""
+    """Two MatMuls, weights [depth, depth], with a ReLU between; x and y are [rows, depth]."""
     rng = np.random.default_rng(8)
     weights = {name: rng.normal(0, 0.1, (depth, depth)) for name in ("a", "b")}
     nodes = [
