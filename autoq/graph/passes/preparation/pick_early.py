@@ -7,6 +7,7 @@ them. Attention reads all rows of its keys and values, and stays as it is.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.graph.ir import Graph, Node, Operation
-from autoq.graph.rewrite import add_tensor, prune
+from autoq.graph.rewrite import Neighbourhood, add_tensor, prune
 from autoq.graph.shapes import BROADCASTING, UNARY, Shape
 
 _QUANTISED = ("QuantizeLinear", "DequantizeLinear")
@@ -47,12 +48,14 @@ class _Pick:
 
 def pick_early(graph: Graph) -> None:
     """Move each Slice in front of all that it can be taken from, where that saves products."""
+    around = Neighbourhood(graph)
     for leaf in [node for node in graph.operations if node.op == "Slice"]:
         pick = _pick_of(graph, leaf)
         if pick is not None:
-            moved = _Moved(graph, leaf, pick)
+            moved = _Moved(around, leaf, pick)
             if moved.saves:
                 moved.apply()
+                around = Neighbourhood(graph)
     prune(graph)
 
 
@@ -82,20 +85,28 @@ class _Moved:
     no more than that, in running order, and which of their inputs are picked.
     """
 
-    def __init__(self, graph: Graph, leaf: Operation, pick: _Pick) -> None:
-        self.graph, self.leaf = graph, leaf
+    def __init__(self, around: Neighbourhood, leaf: Operation, pick: _Pick) -> None:
+        self.graph, self.leaf = around.graph, leaf
         self.picks = {leaf.inputs[0]: pick}
         self.changed: dict[int, list[str]] = {}
-        self._move_up()
-        self._keep_behind_products()
+        self._products: list[Operation] = []
+        nodes = self._moved_past(around)
+        self._keep_behind_products(nodes)
 
-    def _move_up(self) -> None:
+    def _moved_past(self, around: Neighbourhood) -> list[Operation]:
+        """The operations that the Slice moves past, in running order; sets `picks` of them.
+
+        Of the whole graph it sees no more than these and what is in front of them.
+        """
         graph, picks = self.graph, self.picks
-        readings = Counter(name for node in graph.operations for name in node.inputs)
         picking = Counter({self.leaf.inputs[0]: 1})
-        for node in reversed(graph.operations):
-            alone = readings[node.output] == picking[node.output]
-            if node.output not in picks or not alone or node.output in graph.outputs:
+        passed: list[Operation] = []
+        waiting: list[tuple[int, Operation]] = []
+        _add_producer(waiting, self.leaf.inputs[0], around)
+        while waiting:
+            _, node = heapq.heappop(waiting)  # the last to run, whose readers have all been seen
+            alone = len(around.consumers[node.output]) == picking[node.output]
+            if not alone or node.output in graph.outputs:
                 continue
             wanted = _wanted(graph, node, picks[node.output])
             if wanted is None or any(
@@ -103,25 +114,28 @@ class _Moved:
             ):
                 continue
             self.changed[id(node)] = [name for name, _ in wanted]
+            passed.append(node)
             picks.update(wanted)
-            picking.update(name for name, _ in wanted)
+            for name, _ in wanted:
+                if not picking[name]:
+                    _add_producer(waiting, name, around)
+                picking[name] += 1
+        return passed[::-1]
 
-    def _keep_behind_products(self) -> None:
+    def _keep_behind_products(self, nodes: list[Operation]) -> None:
         """What stands in front of all products stays, as it is computed with what is before it."""
         behind: set[str] = set()
-        for node in self.graph.operations:
-            if id(node) not in self.changed:
-                continue
+        for node in nodes:
             if node.op == "Gemm" or not behind.isdisjoint(self.changed[id(node)]):
                 behind.add(node.output)
+                self._products += [node] * (node.op == "Gemm")
             else:
                 del self.changed[id(node)]
 
     @property
     def saves(self) -> bool:
         """Whether a product has far fewer rows so."""
-        products = (n for n in self.graph.operations if n.op == "Gemm" and id(n) in self.changed)
-        shapes = ((self.graph.shape(n.output), self.picks[n.output]) for n in products)
+        shapes = ((self.graph.shape(n.output), self.picks[n.output]) for n in self._products)
         return any(shape[0] >= _LEAST_GAIN * pick.count for shape, pick in shapes)
 
     def apply(self) -> None:
@@ -172,6 +186,13 @@ class _Moved:
         shape = {"shape": self.graph.shape(leaf.output)}
         source = new[leaf.inputs[0]]
         return Operation("Reshape", leaf.name, (source,), leaf.output, shape, leaf.covers)
+
+
+def _add_producer(waiting: list[tuple[int, Operation]], name: str, around: Neighbourhood) -> None:
+    """Let the operation that makes a tensor wait for its turn, the last of a graph first."""
+    node = around.producers.get(name)
+    if isinstance(node, Operation) and node.output == name:
+        heapq.heappush(waiting, (-around.position[id(node)], node))
 
 
 def _wanted(graph: Graph, node: Operation, pick: _Pick) -> list[tuple[str, _Pick]] | None:
