@@ -152,7 +152,8 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     axis.set_xticks([i + 0.4 - width / 2 for i in range(len(sparsities))], sparsities)
     axis.set_xlabel("sparsity of the mask")
     axis.set_ylabel("times as fast as cuBLASLt, float16, dense")
-    axis.set_title(f"sampled products over 96 masks; {result['device']}, {result['date']}",
+    masks = max(row["matrices"] for row in result["means"] if row["sparsity"] is None)
+    axis.set_title(f"sampled products over {masks} masks; {result['device']}, {result['date']}",
                    fontsize=9)  # fmt: skip
     axis.legend(fontsize=7)
     figure.tight_layout()
