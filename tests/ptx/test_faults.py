@@ -11,7 +11,7 @@ from with_nvcc import needs_nvcc
 from autoq.templates.base import Template
 from autoq.templates.cuda.halo.swapped import conv2d_swapped
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync
-from autoq.templates.cuda.sparse import spmm_wgmma
+from autoq.templates.cuda.sparse.wgmma import spmm_wgmma
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from autoq.templates.composed.turned_product import TurnedProduct
 from autoq.templates.cuda.device.permute import permute_kernel, permutes
-from autoq.templates.cuda.sparse.spmm_wgmma import TEMPLATE as INNER
+from autoq.templates.cuda.sparse.wgmma.spmm_wgmma import TEMPLATE as INNER
 
 TEMPLATE = TurnedProduct(INNER, permutes, permute_kernel).template(__name__)

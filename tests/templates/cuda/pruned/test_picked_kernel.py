@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, PIXELS, TARGET
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
@@ -17,30 +18,12 @@ from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
 from autoq.templates.cuda.pruned.picked.turned import STAGE_K, most_blocks, row_steps
 from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.sparse.structure import Structure
-from autoq.templates.target import parse_target
 
-TARGET = parse_target("cuda:sm_90a")
-CLASS = Sparsity("tw", 64, 160, Structure(512, 192, 320))
-BYTES = Gemm(100, 300, 416, sparsity=CLASS)
-FLOATS = FloatGemm(100, 300, 416, weight_dtype="float16", sparsity=CLASS)
-PIXELS = Conv2d(
-    2,
-    7,
-    9,
-    64,
-    100,
-    3,
-    3,
-    padding=(1, 1, 1, 1),
-    sparsity=Sparsity("tw", 32, 80, Structure(640, 224, 320)),
-)  # fmt: skip
-EMPTY = Sparsity("tw", 8, 0, Structure(0, 0, 0))
 WIDE = Sparsity("tw", 128, 320, Structure(512, 192, 320))
 
 

@@ -11,9 +11,9 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.sparse.config import PanelConfig
 from autoq.templates.cuda.sparse.spmm_panel import TEMPLATE as PANEL
-from autoq.templates.cuda.sparse.spmm_wgmma import TEMPLATE, LongConfig
-from autoq.templates.cuda.sparse.wgmma_config import LongTiling
-from autoq.templates.cuda.sparse.wgmma_pack import byte_of, pack_long, value_of
+from autoq.templates.cuda.sparse.wgmma.config import LongTiling
+from autoq.templates.cuda.sparse.wgmma.pack import byte_of, pack_long, value_of
+from autoq.templates.cuda.sparse.wgmma.spmm_wgmma import TEMPLATE, LongConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.sparse.structure import Structure

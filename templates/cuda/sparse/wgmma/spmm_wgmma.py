@@ -21,23 +21,23 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, indexable, th
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.sparse.functions import device_functions, rows_as_conv2d
 from autoq.templates.cuda.sparse.spmm_panel import panel_fits
-from autoq.templates.cuda.sparse.wgmma_config import (
+from autoq.templates.cuda.sparse.wgmma.config import (
     DEPTH,
     LONG_VECTORS,
     PADDING_BYTES,
     LongConfig,
     LongTiling,
 )
-from autoq.templates.cuda.sparse.wgmma_cost import estimated_seconds, features
-from autoq.templates.cuda.sparse.wgmma_kernel_source import COLUMNS_SOURCE
-from autoq.templates.cuda.sparse.wgmma_multiply_source import (
+from autoq.templates.cuda.sparse.wgmma.cost import estimated_seconds, features
+from autoq.templates.cuda.sparse.wgmma.kernel_source import COLUMNS_SOURCE
+from autoq.templates.cuda.sparse.wgmma.multiply_source import (
     FINISH_ROWS,
     MULTIPLY_SOURCE,
     SINGLE_PRODUCTS,
     WHOLE_STAGES,
 )
-from autoq.templates.cuda.sparse.wgmma_pack import long_specs, pack_long
-from autoq.templates.cuda.sparse.wgmma_source import LONG_HEADING, RING_SOURCE
+from autoq.templates.cuda.sparse.wgmma.pack import long_specs, pack_long
+from autoq.templates.cuda.sparse.wgmma.source import LONG_HEADING, RING_SOURCE
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.operators.spmm_dtypes import value_range

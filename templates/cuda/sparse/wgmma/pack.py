@@ -7,7 +7,7 @@ import numpy as np
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
-from autoq.templates.cuda.sparse.wgmma_config import DEPTH, LongTiling
+from autoq.templates.cuda.sparse.wgmma.config import DEPTH, LongTiling
 from autoq.templates.workload import Constants
 
 _COLUMN_BYTES = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.sparse.wgmma_config import DEPTH, TEAM_COLUMNS, LongTiling
+from autoq.templates.cuda.sparse.wgmma.config import DEPTH, TEAM_COLUMNS, LongTiling
 from autoq.templates.target import Target
 
 # Of a multiprocessor, a clock.

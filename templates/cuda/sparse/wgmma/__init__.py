@@ -1,0 +1,1 @@
+"""Vector-sparse products by wgmma, of vectors of 16 to 128 rows."""
