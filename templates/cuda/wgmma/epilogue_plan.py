@@ -15,6 +15,7 @@ from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fragments.range_rows import RangeRows
 from autoq.templates.epilogue.cuda.fragments.scale_groups import add_group
 from autoq.templates.epilogue.cuda.fragments.started_rows import (
+    keep_start,
     shared_residual,
     start_alike,
     start_rows,
@@ -122,6 +123,11 @@ class EpiloguePlan:
     def start_rows(self) -> DeviceFunction:
         """Loads the bias of a unit into its accumulators."""
         return start_rows(self.channels, self.classes > 1)
+
+    @cached_property
+    def keep_start(self) -> DeviceFunction:
+        """Leaves that number where a warp's lanes read it."""
+        return keep_start()
 
     @cached_property
     def start_alike(self) -> DeviceFunction:

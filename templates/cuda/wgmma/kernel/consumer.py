@@ -18,6 +18,7 @@ from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     ThreadShare,
     fetch_residuals,
+    keep_start,
     read_limits,
     start_tile,
     store_in_a_form,
@@ -82,12 +83,14 @@ def describe_operands(plan, smem, first_row, first_a, first_b):
 
 
 @T.inline
-def read_numbers_of_layer(plan, smem, limits, arrays, run, lane):
+def read_numbers_of_layer(plan, smem, limits, arrays, run, thread):
     """Consumer: the epilogue's constants, and behind the kernel before the numbers of this run."""
     if plan.bounded:
         read_limits(plan, limits, arrays.scalars)
+    elif plan.uniform:
+        keep_start(plan, smem, limits, thread)
     if plan.epilogue.table:
-        fill_table(plan, smem, arrays.scalars, lane)
+        fill_table(plan, smem, arrays.scalars, thread.lane)
     wait_for_predecessors()
     if plan.epilogue.dynamic:
         read_numbers(arrays.of_run, run.numbers)
@@ -108,7 +111,6 @@ def begin_tile(plan, accumulator, shared, slot, finish, share, walk):
                 shared.smem,
                 finish.slot,
                 finish.arrays.bias,
-                finish.limits,
                 share,
             )
         elif plan.config.stream_k:
@@ -201,7 +203,7 @@ def consume(plan, shared, given, run, limits, at, lane):
     slot = T.meta_var(RingPosition(plan.config.slots))
     slot.start(team)
     finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts))
-    read_numbers_of_layer(plan, shared.smem, limits, arrays, run, lane)
+    read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread)
     if plan.config.grid.cluster > 1:
         wait_for_cluster()
     while walk.more:

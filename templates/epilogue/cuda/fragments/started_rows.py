@@ -22,14 +22,22 @@ _START_ROW = (
 )
 
 
-# Volatile, since ptxas would load once and move. No cache holds the code of a block's start yet: 32
-# loads instead of 128 moves take 0.09 us off 2048 cubed (11.86 on an H200). All lanes write the
-# same number, so that it does not matter whose write a lane reads; racecheck warns of it.
-_START_ALIKE = r"""
-__device__ __forceinline__ void start_alike_@(unsigned* acc, void* place, float start) {
+# One lane alone writes, since racecheck warns of lanes that write the same number to one place.
+_KEEP_START = r"""
+__device__ __forceinline__ void keep_start_@(void* place, float start, int lane) {
   const unsigned shared = (unsigned)__cvta_generic_to_shared(place);
-  asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};"
-               :: "r"(shared), "r"(__float_as_uint(start)) : "memory");
+  if (lane == 0)
+    asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};"
+                 :: "r"(shared), "r"(__float_as_uint(start)) : "memory");
+  __syncwarp();
+}
+"""
+
+# Volatile, since ptxas would load once and move. No cache holds the code of a block's start yet: 32
+# loads instead of 128 moves take 0.09 us off 2048 cubed (11.86 on an H200).
+_START_ALIKE = r"""
+__device__ __forceinline__ void start_alike_@(unsigned* acc, const void* place) {
+  const unsigned shared = (unsigned)__cvta_generic_to_shared(place);
   #pragma unroll
   for (int i = 0; i < COUNT; i += 4)
     asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -39,10 +47,18 @@ __device__ __forceinline__ void start_alike_@(unsigned* acc, void* place, float 
 """
 
 
-def start_alike(accumulators: int) -> DeviceFunction:
-    """start(acc, place, start): so many accumulators, a multiple of four, start with one number.
+def keep_start() -> DeviceFunction:
+    """keep(place, start, lane): a warp's first number of all sums, four times in shared memory.
 
-    place: 16 bytes of shared memory of the warp's own.
+    place: 16 bytes of the warp's own, which all of its lanes may read from here on.
+    """
+    return device_function("keep_start", _KEEP_START)
+
+
+def start_alike(accumulators: int) -> DeviceFunction:
+    """start(acc, place): so many accumulators, a multiple of four, start with one number.
+
+    place: where `keep_start` has put it.
     """
     return device_function("start_alike", _START_ALIKE.replace("COUNT", str(accumulators)))
 

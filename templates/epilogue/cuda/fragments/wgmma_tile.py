@@ -145,14 +145,25 @@ def start_from_table(plan, accumulator, smem, slot, bias, share):
 
 
 @T.inline
-def start_tile(plan, accumulator, smem, slot, bias, limits, share):
+def keep_start(plan, smem, limits, thread):
+    """Consumer: before its first tile, what all accumulators of its tiles start from."""
+    T.cuda.func_call(
+        plan.keep_start.name,
+        smem.ptr_to([plan.memory.start_at(thread)]),
+        limits[START_WORD],
+        thread.lane,
+        source_code=plan.keep_start.source,
+    )
+
+
+@T.inline
+def start_tile(plan, accumulator, smem, slot, bias, share):
     """What the accumulators of a thread's tile start from: all alike where they are uniform."""
     if plan.uniform:
         T.cuda.func_call(
             plan.start_alike.name,
             accumulator.ptr_to([0]),
             smem.ptr_to([plan.memory.start_at(share.thread)]),
-            limits[START_WORD],
             source_code=plan.start_alike.source,
         )
     else:
