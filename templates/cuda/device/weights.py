@@ -20,6 +20,9 @@ from autoq.templates.arrays.element import element
 MOST_CHANNELS = 16
 """Consecutive output channels of a thread at most: bytes of one store."""
 
+LAST_CHANNELS = 4
+"""Those of a thread in the last columns of a tile that has such."""
+
 
 def ceil_div(a: int, b: int) -> int:
     """a / b rounded up."""
@@ -69,19 +72,29 @@ class KLayout:
         return self.stages * self.per_stage * self.row_channels
 
 
+def last_columns(block_n: int) -> int:
+    """Columns at the end of a tile in which a thread has `LAST_CHANNELS`: 16 of 144, for instance.
+
+    Without them its channels in all other columns were as few, and its stores as narrow. 0 where
+    groups of columns are alike, and in tiles of up to 128 columns.
+    """
+    return 4 * LAST_CHANNELS if block_n > 128 and block_n % 32 else 0
+
+
 def channels_per_thread(
     block_n: int, m_blocks: int = 1, slices: int = 1, most: int = MOST_CHANNELS
 ) -> int:
     """Consecutive output channels of a thread: 16, 8 or 4 of each group of four times as many.
 
     The groups of all `m_blocks` 64-row blocks divide evenly into `slices`; where none of at most
-    `most` channels do, 4.
+    `most` channels do, 4. `last_columns` are no part of them.
     """
     if block_n % 16:
         raise ValueError(f"block_n {block_n} is not a multiple of 16")
+    columns = block_n - last_columns(block_n)
     for channels in (MOST_CHANNELS, 8):
-        groups = m_blocks * block_n // (4 * channels)
-        if channels <= most and block_n % (4 * channels) == 0 and groups % slices == 0:
+        groups = m_blocks * columns // (4 * channels)
+        if channels <= most and columns % (4 * channels) == 0 and groups % slices == 0:
             return channels
     return 4
 
@@ -92,7 +105,14 @@ def row_channels(block_n: int, channels: int | None = None) -> np.ndarray:
     channels: consecutive ones of a thread, `channels_per_thread(block_n)` unless given.
     """
     channels = channels or channels_per_thread(block_n)
-    row = np.arange(block_n)
+    last = last_columns(block_n)
+    first = block_n - last
+    return np.concatenate([_group_rows(first, channels), first + _group_rows(last, LAST_CHANNELS)])
+
+
+def _group_rows(columns: int, channels: int) -> np.ndarray:
+    """`row_channels` of columns in groups that are alike."""
+    row = np.arange(columns)
     group, within = row // (4 * channels), row % (4 * channels)
     pair, thread, element = within // 8, within % 8 // 2, within % 2
     return group * 4 * channels + thread * channels + pair * 2 + element

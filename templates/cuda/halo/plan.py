@@ -225,6 +225,10 @@ class HaloPlan(HaloPipelinePlan):
         p, q = T.min(pixel.p, self.workload.p - 1), T.min(pixel.q, self.workload.q - 1)
         return bias_row(self.rows, self.columns, p, q) * self.padded_n
 
+    def column(self, group: Any) -> Any:
+        """The first column of a group, within a tile."""
+        return group * (4 * self.channels)
+
     def unit(self, step: Any, part: int) -> Unit:
         """The unit that comes at a step of the epilogue; a tile has one part."""
         outer = self.tiling.config.channels_outer

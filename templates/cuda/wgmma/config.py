@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.weights import (
     KLayout,
     ceil_div,
     channels_per_thread,
+    last_columns,
 )
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
 from autoq.templates.operators.conv2d import Conv2d
@@ -161,8 +162,13 @@ class PipelineConfig(WarpSpecialised):
 
     @property
     def groups(self) -> int:
-        """Groups of columns in which a thread holds consecutive channels."""
-        return self.block_n // (4 * self.channels)
+        """Groups of columns in which a thread holds as many consecutive channels."""
+        return (self.block_n - self.last_columns) // (4 * self.channels)
+
+    @property
+    def last_columns(self) -> int:
+        """Columns behind these groups, in which it holds fewer."""
+        return last_columns(self.block_n)
 
     @property
     def slice_words(self) -> int:

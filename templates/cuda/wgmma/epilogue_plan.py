@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +10,7 @@ from autoq.templates.borders.classes import border_classes
 from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.pixel import Pixel
-from autoq.templates.cuda.device.weights import ceil_div
+from autoq.templates.cuda.device.weights import LAST_CHANNELS, ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.fragments.range_rows import RangeRows
@@ -43,7 +44,9 @@ class EpiloguePlan:
         self.classes = self.rows.count * self.columns.count
         self.padded_n = ceil_div(workload.k, config.block_n) * config.block_n
         self.channels, self.groups = config.channels, config.groups
+        self.first_column = 0
         self.units = config.m_blocks * self.groups // config.parts
+        self.block_accumulators = config.block_n // 2
         self.uniform = self.epilogue.uniform
         self.bounded = boundable(self.epilogue) and not self.uniform
         self.has_limits = self.bounded or self.uniform
@@ -55,6 +58,13 @@ class EpiloguePlan:
         if self.epilogue.dynamic:
             self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.has_limits else 0)
+
+    def for_last_columns(self) -> EpiloguePlan:
+        """A plan like this one, of which nothing was asked yet, of the last columns."""
+        plan = copy.copy(self)
+        plan.channels, plan.groups, plan.units = LAST_CHANNELS, 1, self.config.m_blocks
+        plan.first_column = self.config.block_n - self.config.last_columns
+        return plan
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:
@@ -188,10 +198,21 @@ class EpiloguePlan:
         """First register of a fragment row's residual."""
         return ((unit.index if self.residual_early else 0) * 2 + half) * self.words
 
+    def column(self, group: Any) -> Any:
+        """The first column of a group, within a tile."""
+        return self.first_column + group * (4 * self.channels)
+
+    def unit_of(self, block: Any, group: Any) -> Unit:
+        """The unit of a block and a group, of a thread that finishes all of them."""
+        first = block * self.block_accumulators + self.first_column // 2
+        return Unit(block * self.groups + group, first + group * (2 * self.channels), block, group)
+
     def unit(self, step: Any, part: Any) -> Unit:
         """The unit that comes at a step of the epilogue of a part."""
         config, channels = self.config, self.channels
         if config.parts == 1:
-            return unit_at(step, config.m_blocks, self.groups, channels, config.channels_outer)
+            outer = config.channels_outer
+            place = unit_at(step, config.m_blocks, self.groups, channels, outer)
+            return self.unit_of(place.block, place.group)
         index = part * self.units + step
         return Unit(step, step * (2 * channels), index // self.groups, index % self.groups)

@@ -124,16 +124,16 @@ class PipelineMemory:
         """Byte offset of what a warp's accumulators start from, where no slot holds a table."""
         return self.slot_offset + (thread.consumer * 4 + thread.warp) * 16
 
-    def table_at(self, slot: Any, group: Any, lane: Any) -> Any:
-        """Byte offset of a thread's start values of a channel group."""
+    def table_at(self, slot: Any, column: Any, lane: Any) -> Any:
+        """Byte offset of a thread's start values of the channel group that begins at a column."""
         base = self.slot_offset + slot * self.config.slot_bytes + self.residual_bytes
-        return base + group * (32 * self.config.channels) + lane % 4 * 16
+        return base + column * 8 + lane % 4 * 16
 
-    def scale_at(self, slot: Any, group: Any, lane: Any) -> Any:
-        """Byte offset of a thread's scales of a channel group."""
+    def scale_at(self, slot: Any, column: Any, lane: Any) -> Any:
+        """Byte offset of a thread's scales of the channel group that begins at a column."""
         base = self.slot_offset + slot * self.config.slot_bytes + self.residual_bytes
         scales = 4 * (self.table_words - self.config.block_n)
-        return base + scales + group * (16 * self.config.channels) + lane % 4 * 16
+        return base + scales + column * 4 + lane % 4 * 16
 
     def shared_residual_at(self, slot: Any, group: Any, row: Any, lane: Any) -> Any:
         """Byte offset of a tile row's residuals of a thread's channels; row % 8 is lane // 4."""

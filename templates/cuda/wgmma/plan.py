@@ -88,7 +88,6 @@ class PipelinePlan(EpiloguePlan):
 
         self.atom = Wgmma.dense(config.block_n, workload.in_dtype, "int8", "int32")
         self.instructions = config.per_stage * config.row_bytes // self.atom.a_bytes
-        self.block_accumulators = self.atom.d_registers
         self.b_stage_values = self.memory.b_stage_bytes // self.atom.b_element.bytes
 
         # Teams take turns with a tile each; the warpgroups of a team share its tile.
@@ -108,6 +107,7 @@ class PipelinePlan(EpiloguePlan):
         self.store_partial = store_partial(config.slice_words)
         self.add_partial = add_partial(config.slice_words)
         self.keep_slice = keep_slice(config.slice_words)
+        self.of_last_columns = self.for_last_columns() if config.last_columns else None
 
     def residual_map(self) -> list[int]:
         """Tensor map of residuals [pixels, k]: boxes of a tile's rows by 64 or 128 channels.

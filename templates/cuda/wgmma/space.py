@@ -36,7 +36,7 @@ _LEAN_SPARES = 16
 # ptxas allocates a wgmma within the launch's registers, whatever setmaxnreg grants (error C7602).
 _INSTRUCTION_REGISTERS = 26
 
-_WIDTHS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
+_WIDTHS = (16, 32, 48, 64, 80, 96, 128, 144, 160, 192, 256)
 _STAGES = (2, 3, 4, 5, 6, 8, 10)
 # 11 and 12 of 132 multiprocessors make a wave a rectangle of nearly square tiles.
 _GROUPS = (2, 3, 4, 6, 8, 11, 12, 16)
@@ -175,6 +175,8 @@ def _schedule_rules(problem: Problem) -> list[Callable[[Any], bool]]:
 
 
 def _operand_rules(problem: Problem) -> list[Callable[[Any], bool]]:
+    epilogue = problem.workload.epilogue
+
     def residual_comes_one_way(config: PipelineConfig) -> bool:
         """residuals wait in registers or in shared memory, there in boxes of 64 channels"""
         boxes = config.block_n % 64 == 0 and config.block_m <= MAX_BOX
@@ -205,6 +207,12 @@ def _operand_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         each = config.group * choose(config.grid.shared is Shared.WEIGHTS, config.receivers, 1)
         return not config.turns_back or (groups and problem.load_of(config).m_tiles > each)
 
+    def last_columns_are_plain(config: PipelineConfig) -> bool:
+        """tiles with a few columns at their end are whole products, in values as they are stored"""
+        whole = config.parts == 1 and not config.stream_k and not config.residual_early
+        plain = not epilogue.scale_group and not epilogue.by_range
+        return (whole and plain) or config.last_columns == 0
+
     def bound_lowers_channels(config: PipelineConfig) -> bool:
         """channels of a thread are bounded only where it would have more"""
         return config.most_channels == MOST_CHANNELS or config.bounds_channels
@@ -214,6 +222,7 @@ def _operand_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         staying_weights_are_read_once,
         columns_come_again,
         bound_lowers_channels,
+        last_columns_are_plain,
         weights_stay_for_many_tiles,
         residual_comes_one_way,
     ]

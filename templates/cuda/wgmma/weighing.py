@@ -211,7 +211,7 @@ def weighing_of(
     found = Weighing(product.m, product.n, config, not alone)
     whole = config.parts == 1 and not config.stream_k and not config.tail_stages
     few = config.block_n <= LONGEST_ROUGH and config.m_blocks <= _MOST_BLOCKS
-    whole &= alone or (rough and few)
+    whole &= (alone or (rough and few)) and not config.last_columns
     registers = config.registers.consumer - config.accumulators
     work = product.as_conv2d()
     smem = config.smem_bytes(config.layout(work)) + found.smem_bytes

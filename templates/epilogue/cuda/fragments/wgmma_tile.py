@@ -2,7 +2,6 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit
 from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 from autoq.templates.epilogue.cuda.short_forms.words import (
     IS_CONVERTED,
@@ -37,8 +36,7 @@ class ThreadShare:
         """The unit that it stores at a step."""
         if self.block is None:
             return plan.unit(step, self.part)
-        index = self.block * plan.groups + step
-        return Unit(index, index * (2 * plan.channels), self.block, step)
+        return plan.unit_of(self.block, step)
 
     def row(self, block, half):
         """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
@@ -47,7 +45,7 @@ class ThreadShare:
 
     def channel(self, plan, group):
         """First of a thread's consecutive output channels in a group of columns."""
-        first = self.place.n * plan.config.block_n + group * (4 * plan.channels)
+        first = self.place.n * plan.config.block_n + plan.column(group)
         return first + self.thread.lane % 4 * plan.channels
 
     def pixel(self, plan, block, half):
@@ -125,10 +123,10 @@ def start_from_table(plan, accumulator, smem, slot, bias, share):
         pixels = T.meta_var(share.pixels(plan, block))
         for group in T.unroll(plan.groups):
             channel = T.meta_var(share.channel(plan, group))
-            at = T.meta_var(block * plan.block_accumulators + group * 2 * plan.channels)
+            at = T.meta_var(plan.unit_of(block, group).accumulator)
             if plan.table_start:
                 table = T.meta_var(
-                    smem.ptr_to([plan.memory.table_at(slot, group, share.thread.lane)])
+                    smem.ptr_to([plan.memory.table_at(slot, plan.column(group), share.thread.lane)])
                 )
                 T.cuda.func_call(
                     plan.start_rows.name, accumulator.ptr_to([at]), table, table,
@@ -168,6 +166,8 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
         )
     else:
         start_from_table(plan, accumulator, smem, slot, bias, share)
+        if plan.config.last_columns > 0:
+            start_from_table(plan.of_last_columns, accumulator, smem, slot, bias, share)
 
 
 @T.inline
@@ -195,7 +195,7 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
         T.cuda.func_call(
             rows.name,
             accumulator.ptr_to([unit.accumulator]),
-            smem.ptr_to([plan.memory.scale_at(slot, unit.group, share.thread.lane)]),
+            smem.ptr_to([plan.memory.scale_at(slot, plan.column(unit.group), share.thread.lane)]),
             limits.ptr_to([0]),
             limits[WORDS],
             *row_stores(plan, arrays, unit, pixels, channel),
@@ -234,7 +234,7 @@ def store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share):
 
 
 @T.inline
-def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
+def store_groups_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the shortest form that the operands allow."""
     if plan.uniform:
         store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share)
@@ -251,3 +251,11 @@ def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
             store_tile(plan, accumulator, arrays, smem, share)
     else:
         store_tile(plan, accumulator, arrays, smem, share)
+
+
+@T.inline
+def store_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
+    """Store a slice of a tile: its groups of columns, and the last columns where it has such."""
+    store_groups_in_a_form(plan, accumulator, arrays, smem, slot, limits, share)
+    if plan.config.last_columns > 0:
+        store_groups_in_a_form(plan.of_last_columns, accumulator, arrays, smem, slot, limits, share)

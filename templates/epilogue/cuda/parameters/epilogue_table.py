@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from autoq.templates.cuda.device.weights import channels_per_thread
+from autoq.templates.cuda.device.weights import (
+    LAST_CHANNELS,
+    channels_per_thread,
+    last_columns,
+)
 
 _LANES = 4
 
@@ -26,13 +30,26 @@ def epilogue_table(
 
     Start values first, [group, pair, lane, (2 rows, 2 channels)], unless bias is None; then scale,
     [group, quad, lane, 4 channels], as bits. channels: consecutive ones of a thread,
-    `channels_per_thread(block_n)` unless given.
+    `channels_per_thread(block_n)` unless given; of the last columns it is `LAST_CHANNELS`.
     """
     channels = channels or channels_per_thread(block_n)
-    shape = (-1, block_n // (_LANES * channels), _LANES)
-    quads = scale.astype(np.float32).view(np.int32).reshape(*shape, channels // 4, 4)
-    parts = [quads.transpose(0, 1, 3, 2, 4).reshape(len(quads), block_n)]
+    last = last_columns(block_n)
+    scales = scale.astype(np.float32).view(np.int32).reshape(-1, block_n)
+    columns = np.split(scales, [block_n - last], axis=1)
+    parts = [_quads(columns[0], channels), _quads(columns[1], LAST_CHANNELS)]
     if bias is not None:
-        pairs = bias.reshape(*shape, channels // 2, 1, 2).transpose(0, 1, 3, 2, 4, 5)
-        parts.insert(0, np.repeat(pairs, 2, axis=4).reshape(len(quads), 2 * block_n))
+        columns = np.split(bias.reshape(-1, block_n), [block_n - last], axis=1)
+        parts = [_starts(columns[0], channels), _starts(columns[1], LAST_CHANNELS), *parts]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def _quads(scale: np.ndarray, channels: int) -> np.ndarray:
+    """Scales [n tiles, columns] in the order [group, quad, lane, 4 channels]."""
+    quads = scale.reshape(len(scale), -1, _LANES, channels // 4, 4)
+    return quads.transpose(0, 1, 3, 2, 4).reshape(scale.shape)
+
+
+def _starts(bias: np.ndarray, channels: int) -> np.ndarray:
+    """Start values of biases [n tiles, columns]: [group, pair, lane, (2 rows, 2 channels)]."""
+    pairs = bias.reshape(len(bias), -1, _LANES, channels // 2, 1, 2).transpose(0, 1, 3, 2, 4, 5)
+    return np.repeat(pairs, 2, axis=4).reshape(len(bias), 2 * bias.shape[1])
