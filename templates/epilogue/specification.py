@@ -77,8 +77,8 @@ class Epilogue:
 
     - `uniform`, with out int8 or uint8 and no residual: `y = clamp(rint(float(acc) * scale))` to
       the bounds of y's type, where all channels have one scale and bias and zero points are 0, as
-      libraries of matrix products know it. The constants are there and say so. Kernels for wgmma
-      have shorter forms of their own for it (`short_forms/one_scale.py`), others none.
+      libraries of matrix products know it. The constants are there and say so. Some kernels have
+      a shorter form of their own for it (`cuda/short_forms/one_scale.py`).
 
     `row_scale`, and `x_scale` and `x_zero_point` of `dynamic`, are operands beside the activations,
     not constants: of activations that are quantised as they come they are others in each run.
