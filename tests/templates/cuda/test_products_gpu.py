@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 from gpu_kernels import assert_right, gpu_target, sampled
-from workloads.products import FACTORED_PRODUCTS, GROUPED_PRODUCTS, ODD_PRODUCTS, PRODUCTS
+from workloads.products import (
+    FACTORED_PRODUCTS,
+    GROUPED_PRODUCTS,
+    ODD_PRODUCTS,
+    ONE_SCALE_PRODUCTS,
+    PRODUCTS,
+)
 
 from autoq.templates.registry import matching
 
@@ -13,7 +19,9 @@ pytestmark = pytest.mark.gpu
 SAMPLES = 3
 
 
-ALL = (*PRODUCTS, *ODD_PRODUCTS, *GROUPED_PRODUCTS, *FACTORED_PRODUCTS)
+ALL = (
+    *PRODUCTS, *ODD_PRODUCTS, *GROUPED_PRODUCTS, *FACTORED_PRODUCTS, *ONE_SCALE_PRODUCTS,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("workload", ALL, ids=str)
