@@ -8,6 +8,7 @@ processes add, their deaths, limits and environments, is tested in `process/`, `
 from __future__ import annotations
 
 import importlib
+import itertools
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,20 +19,28 @@ import pytest
 from autoq.errors import EnvironmentFault
 from autoq.process.child import ChildCrash, Entry
 
+_PIDS = itertools.count(1)
+
 
 class ChildHere:
     """What stands for a `Child`: requests and replies are pickled, a fault of the machine is
-    told as one, and other errors escape."""
+    told as one, and other errors escape.
+
+    Attributes:
+        pid: another number whenever it starts, None while it is not running.
+    """
 
     def __init__(self, entry: Entry, environment: Mapping[str, str] | None = None) -> None:
         self._entry = entry
         self._handler: Callable[[Any], Any] | None = None
+        self.pid: int | None = None
 
     def start(self) -> None:
         if self._handler is None:
             entry = pickle.loads(pickle.dumps(self._entry))
             serve = getattr(importlib.import_module(entry.module), entry.function)
             self._handler = serve(entry.argument)
+            self.pid = next(_PIDS)
 
     def call(self, request: Any, timeout: float, start: bool = True) -> Any:
         if self._handler is None and not start:
@@ -45,7 +54,7 @@ class ChildHere:
         return pickle.loads(pickle.dumps(reply))
 
     def kill(self) -> None:
-        self._handler = None
+        self._handler = self.pid = None
 
     def interrupt(self) -> None:
         """Nothing: the thread goes on to the end of its request."""
