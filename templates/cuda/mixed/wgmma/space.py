@@ -17,6 +17,9 @@ from autoq.templates.target import Target
 # Registers of a consumer beside accumulators and A: addresses, descriptors, barriers, and what the
 # functions behind the sums take (ptxas 13.0 spills none of the sampled kernels).
 _OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 116, "gelu_tanh": 64, "silu": 64}
+# Registers that each of three consumers needs less where results are plain, of one block of 64
+# weight rows and one step a stage: ptxas spills none of these kernels either.
+_LEAN_SPARES = 16
 # What the walk of shares takes, the places of a result's further inputs, and turns.
 _SHARE_REGISTERS, _INPUT_REGISTERS, _TURN_REGISTERS = 24, 12, 16
 WIDTHS = (
@@ -133,6 +136,13 @@ def _tile_rules(workload: FloatGemm) -> list[Rule]:
 
 
 def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
+    plain = not workload.group and not workload.zero_points and not workload.bias
+    plain = plain and workload.activation == "none" and not workload.residual
+
+    def lean(config: MixedConfig) -> bool:
+        alone = config.consumers == config.row_team == 3 and config.row_blocks == config.steps == 1
+        return plain and alone and not workload.x_scale and not config.splits
+
     def registers_fit(config: MixedConfig) -> bool:
         """accumulators, those of a group's sum and two stages of A fit a consumer's registers"""
         sums = config.accumulators if config.group_scale is GroupScale.SUM else 0
@@ -140,6 +150,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
         other = _OTHER_REGISTERS[workload.activation] + _SHARE_REGISTERS * config.stream_k
         other += _INPUT_REGISTERS * (workload.residual + workload.x_scale)
         other += _TURN_REGISTERS * config.turns * (1 + 2 * workload.residual)
+        other -= _LEAN_SPARES * lean(config)
         return config.accumulators + sums + a + other <= config.registers.consumer
 
     def shared_memory_fits(config: MixedConfig) -> bool:
