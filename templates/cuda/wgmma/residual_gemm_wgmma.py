@@ -46,6 +46,11 @@ def preferred(product: Gemm) -> Mapping[str, Any]:
     return {"block_n": 128, "m_blocks": 2, "team": SplitTeam(2, False), "stages": 6}
 
 
+def columns_are_alike(config: ResidualWgmmaConfig) -> bool:
+    """kernels that write weights know groups of columns that are alike"""
+    return config.last_columns == 0
+
+
 # A block that keeps weights, or asks early for the first ones, reads them before the kernels that
 # write them are done.
 _PRODUCT = CompensatedProduct(
@@ -54,7 +59,7 @@ _PRODUCT = CompensatedProduct(
     lambda product, config, target: gemm_wgmma.weighed(
         product, config, target, config.rough_sums
     ),
-    rough=True,
+    rough=True, rules=(columns_are_alike,),
 )  # fmt: skip
 
 TEMPLATE = _PRODUCT.template("residual_gemm_wgmma", 4, __name__, preference=90)

@@ -40,6 +40,7 @@ class CompensatedProduct:
     weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
     rough: whether there is one whose sums are in single precision.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
+    rules: of legal configurations, besides the inner template's.
     """
 
     inner: Template
@@ -50,6 +51,7 @@ class CompensatedProduct:
     weighed: Callable[[Gemm, Any, Target], Program | None] = lambda product, config, target: None
     rough: bool = False
     four_bits: bool = False
+    rules: tuple[Callable[[Any], bool], ...] = ()
 
     def matches(self, workload: object, target: Target) -> bool:
         """Products whose integers the inner template multiplies; lists need k below 2^24."""
@@ -72,7 +74,7 @@ class CompensatedProduct:
         knobs = {**inner.knobs, **self.values(product), **knob_values(workload, target)}
         knobs["rough_sums"] = knobs["rough_sums"] if self.rough else (False,)
         ordered = {field.name: knobs[field.name] for field in dataclasses.fields(self.config_type)}
-        return Space(self.config_type, ordered, inner.constraints, inner.derive)
+        return Space(self.config_type, ordered, [*inner.constraints, *self.rules], inner.derive)
 
     def default(self, workload: ResidualGemm, target: Target) -> Any:
         """The preferred knobs, or the inner template's choice; else the first legal one.

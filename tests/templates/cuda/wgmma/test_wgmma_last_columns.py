@@ -14,11 +14,12 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.weights import channels_per_thread, last_columns, row_channels
-from autoq.templates.cuda.wgmma import conv2d_im2col, gemm_wgmma
+from autoq.templates.cuda.wgmma import conv2d_im2col, gemm_wgmma, residual_gemm_wgmma
 from autoq.templates.cuda.wgmma.config import PERSISTENT, Grid, Shared, SplitTeam, WgmmaConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.residual_gemm import ResidualGemm
 
 CONFIG = WgmmaConfig(
     block_n=144, row_bytes=64, per_stage=1, stages=4, team=SplitTeam(2, False), blocks_per_unit=1,
@@ -80,3 +81,10 @@ def test_other_columns_keep_their_channels() -> None:
 def test_what_takes_alike_groups_is_declined(epilogue: Epilogue, knobs: dict[str, Any]) -> None:
     space = gemm_wgmma.TEMPLATE.space(Gemm(3000, 720, 1024, epilogue=epilogue), TARGET)
     assert "few columns at their end" in str(space.rejection(replace(CONFIG, **knobs)))
+
+
+def test_products_whose_weights_a_kernel_writes_have_none() -> None:
+    workload = ResidualGemm(512, 512, 512)
+    space = residual_gemm_wgmma.TEMPLATE.space(workload, TARGET)
+    config = replace(residual_gemm_wgmma.TEMPLATE.default(workload, TARGET), block_n=144)
+    assert "groups of columns that are alike" in str(space.rejection(config))
