@@ -95,7 +95,7 @@ def shared_cases(each: int) -> list[tuple[str, Gemm | Conv2d, Any]]:
 def few_shared(space: Any, each: int) -> list[Any]:
     """Random configurations whose blocks or consumers share work: `each` of each kind there is.
 
-    A kind is a cluster and how many groups of consumers split k. 400 draws a grid and team that
+    A kind is a cluster and how many groups of consumers split k. 1000 draws a grid and team that
     find no legal configuration say that there is none.
     """
     rng = np.random.default_rng(11)
@@ -106,7 +106,7 @@ def few_shared(space: Any, each: int) -> list[Any]:
         found = kinds.setdefault((grid.cluster, grid.shared, team.k_groups), [])
         if len(found) < each:
             these = space.restricted({"grid": (grid,), "team": (team,)})
-            drawn = rng.choice(these.size, min(400, these.size), replace=False)
+            drawn = rng.choice(these.size, min(1000, these.size), replace=False)
             legal = drawn[these.legal_codes(drawn)]
             found += map(these.config, legal[: each - len(found)].tolist())
     return [config for found in kinds.values() for config in found]
