@@ -95,6 +95,14 @@ def test_a_consumer_that_waits_holds_not_all_its_stages() -> None:
             FloatGemm(64, 8192, 8192, weight_dtype="int4", group=128),
             {"consumers": 4, "block_m": 64, "split_k": 4, "stages": 8},
         ),
+        (
+            FloatGemm(3456, 4096, 2048, "bfloat16", "uint8", "bfloat16", weight_left=True),
+            {"consumers": 3, "block_m": 192, "widening": Widening.MASK},
+        ),
+        (
+            FloatGemm(3456, 4096, 2048, weight_dtype="int4", out_dtype="float32"),
+            {"consumers": 3, "block_m": 192, "stages": 3},
+        ),
         (WORKLOADS[8], {"teams": 2, "block_m": 112, "row_blocks": 2, "cluster": 2, "stages": 3}),
     ],
     ids=repr,
@@ -104,6 +112,14 @@ def test_each_knob_compiles_without_spills(workload: FloatGemm, knobs: dict[str,
     assert TEMPLATE.space(workload, TARGET).rejection(config) is None
     kernel = kernel_store().kernel(TEMPLATE, workload, config, TARGET)
     assert kernel.spill_bytes == 0
+
+
+def test_three_consumers_of_192_rows_are_for_plain_results() -> None:
+    config = replace(SMALL, consumers=3, block_m=192)
+    plain = FloatGemm(3456, 4096, 2048)
+    for workload, legal in ((plain, True), (replace(plain, bias=True), False)):
+        rejection = TEMPLATE.space(workload, TARGET).rejection(config)
+        assert rejection is None if legal else "fit a consumer's registers" in str(rejection)
 
 
 @needs_nvcc

@@ -73,6 +73,11 @@ CASES: list[tuple[FloatGemm, dict[str, Any], int]] = [
     (FloatGemm(136, 488, 200, "bfloat16", "bfloat16", "bfloat16", weight_left=True),
      {"consumers": 2, "turns": True, "cluster": 2, "stages": 3, "turns_back": True,
       "group_m": 1}, 4),
+    # Three consumers of as many rows of x as they have registers for.
+    (FloatGemm(296, 328, 200, "bfloat16", "uint8", "bfloat16", weight_left=True),
+     {"consumers": 3, "block_m": 192, "stages": 4, "widening": Widening.MASK}, 3),
+    (FloatGemm(392, 600, 136, weight_dtype="int4"),
+     {"consumers": 3, "block_m": 192, "stages": 4, "cluster": 2}, 2),
 ]  # fmt: skip
 
 
