@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.borders.classes import border_classes
 from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.device.functions import DeviceFunction
@@ -26,6 +27,7 @@ from autoq.templates.epilogue.cuda.values.requantisation import (
     Form,
     boundable,
     convertible,
+    readable,
 )
 from autoq.templates.operators.conv2d import Conv2d
 
@@ -46,7 +48,8 @@ class EpiloguePlan:
         self.uniform = self.epilogue.uniform
         self.bounded = boundable(self.epilogue) and not self.uniform
         self.has_limits = self.bounded or self.uniform
-        self.convertible = convertible(self.epilogue)
+        self.convertible = convertible(self.epilogue) and not self.epilogue.table
+        self.readable = readable(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
         self.grouped = self.epilogue.scale_group > 0
         self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)
@@ -54,6 +57,9 @@ class EpiloguePlan:
         if self.epilogue.dynamic:
             self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.has_limits else 0)
+        self.long_table = self.bounded and self.epilogue.table
+        if self.long_table:
+            self.scalars += ENTRIES // 4
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:
@@ -107,6 +113,11 @@ class EpiloguePlan:
     def converted_rows(self) -> DeviceFunction:
         """Stores a unit where `conversion.py` proves its roundings."""
         return self.row_epilogue.rows(Form.CONVERTED)
+
+    @cached_property
+    def read_rows(self) -> DeviceFunction:
+        """Stores a unit where `read_sums.py` proves its bounds."""
+        return self.row_epilogue.rows(Form.READ)
 
     @cached_property
     def one_scale_rows(self) -> DeviceFunction:

@@ -11,7 +11,8 @@ from autoq.templates.cuda.device.weights import KLayout
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
-from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.lookups import long_table_bytes, table_bytes
+from autoq.templates.epilogue.cuda.values.requantisation import boundable
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class PipelineMemory:
     @cached_property
     def smem_bytes(self) -> int:
         """All of it."""
-        return self.lookups_at + table_bytes(self.epilogue)
+        size = long_table_bytes if boundable(self.epilogue) else table_bytes
+        return self.lookups_at + size(self.epilogue)
 
     def start_at(self, thread: Any) -> Any:
         """Byte offset of what a warp's accumulators start from, where no slot holds a table."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.borders.bias import bias_rows, border_bias
 from autoq.templates.borders.group_biases import group_biases
@@ -20,11 +22,26 @@ from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words
 from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.short_forms.bounds import largest_total, limits
+from autoq.templates.epilogue.cuda.short_forms.bounds import MAGIC_BITS, largest_total, limits
 from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
-from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, WORDS, words_of
-from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
+from autoq.templates.epilogue.cuda.short_forms.read_sums import (
+    long_table,
+    may_be_read,
+    read_limits,
+)
+from autoq.templates.epilogue.cuda.short_forms.words import (
+    CONVERTED,
+    IS_CONVERTED,
+    IS_READ,
+    WORDS,
+    words_of,
+)
+from autoq.templates.epilogue.cuda.values.requantisation import (
+    boundable,
+    convertible,
+    readable,
+)
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Constants
 
@@ -59,10 +76,20 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
         return tuple(arrays)
     scale = np.asarray(constants["scale"], np.float32)
     scalars = np.asarray(constants["scalars"], np.float32)
+    constants = dict(constants)
     small: list[np.ndarray] = []
+    sign = np.float32(1)
     if boundable(workload.epilogue):
         numbers, sign = _short_form(workload, weight, table, scale, scalars)
         small.append(numbers)
+        if numbers[0] in (IS_CONVERTED, IS_READ):
+            arrays[1] = bias = bias + np.int32(MAGIC_BITS)
+        if workload.epilogue.table:
+            least = INTEGER_RANGE[workload.epilogue.out_dtype][0]
+            shift = int(scalars[7]) - least if numbers[0] == IS_READ else None
+            image = long_table(np.asarray(constants["table"], workload.epilogue.out_dtype), shift)
+            constants["table"] = image[:ENTRIES].view(workload.epilogue.out_dtype)
+            small.append(image[ENTRIES:].view(np.float32))
     scales = packed_scales(
         workload.epilogue, constants, lambda one: pad_channels(one, config.block_n), grouped
     )
@@ -87,7 +114,7 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
         if workload.epilogue.scale_group
         else (rows + workload.epilogue.dynamic, channels),
         channels,
-        WORDS if short else 0,
+        (WORDS if short else 0) + (ENTRIES // 4 if short and workload.epilogue.table else 0),
         groups,
     )
     if not _has_table(workload):
@@ -112,10 +139,18 @@ def _short_form(
         largest = float(largest_total(workload.in_dtype, weight, bias).max())
         numbers = one_scale(workload.epilogue.out_dtype, float(scale[0]), largest)
         return words_of(numbers), np.float32(1)
-    if convertible(workload.epilogue):
+    largest = largest_total(workload.in_dtype, weight, bias)
+    if convertible(workload.epilogue) and not workload.epilogue.table:
         found = conversion_limits(workload.epilogue, tuple(map(float, scalars)))
-        if found is not None:
+        most = 512.0
+        if workload.epilogue.requantize_before_add:
+            most = max(abs(float(scalars[0])), abs(float(scalars[1]))) + 1
+        if found is not None and may_be_read(scale, largest, most):
             numbers = np.array([found], CONVERTED)
             return words_of(numbers), numbers["sign"][0]
+    if readable(workload.epilogue):
+        read = read_limits(workload.epilogue, scale, largest, scalars)
+        if read is not None:
+            return words_of(read[0]), np.float32(read[1])
     numbers = limits(workload.epilogue, workload.in_dtype, weight, bias, scale, scalars)
     return numbers, np.float32(1)

@@ -23,7 +23,7 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.epilogue.cuda.parameters.lookups import fill_long_table, fill_table
 
 
 @T.meta_class
@@ -86,7 +86,9 @@ def read_numbers_of_layer(plan, smem, limits, arrays, run, lane):
     """Consumer: the epilogue's constants, and behind the kernel before the numbers of this run."""
     if plan.bounded:
         read_limits(plan, limits, arrays.scalars)
-    if plan.epilogue.table:
+    if plan.long_table:
+        fill_long_table(plan, smem, arrays.scalars, lane)
+    elif plan.epilogue.table:
         fill_table(plan, smem, arrays.scalars, lane)
     wait_for_predecessors()
     if plan.epilogue.dynamic:

@@ -38,6 +38,17 @@ CONVERTED = np.dtype([
 takes the rounding away again, its scale, 2**24 times the residual's, the sum's offset, and the sign
 that the scales of the channels have got."""
 
+READ = np.dtype([
+    ("form", "<f4"),
+    ("zero_point", "<i4"),
+    ("turned", "<u4"),
+    ("share", "<f4"),
+    ("origin", "<f4"),
+    ("unused", "<f4", 3),
+])  # fmt: skip
+"""Of `Form.READ`: what is added to a rounded value, what the bits of four outputs are turned by, and
+what makes the bits of a sum a share of the sums that a table knows."""
+
 ONE_SCALE = np.dtype([
     ("form", "<f4"),
     ("scale", "<f4"),
@@ -53,7 +64,7 @@ START_WORD = 3
 
 WORDS = BOUNDED.itemsize // 4
 
-NEITHER, IS_BOUNDED, IS_CONVERTED, IS_ONE_SCALE = 0.0, 1.0, 2.0, 3.0
+NEITHER, IS_BOUNDED, IS_CONVERTED, IS_ONE_SCALE, IS_READ = 0.0, 1.0, 2.0, 3.0, 4.0
 """Values of `form`: which of them the numbers are for."""
 
 
@@ -69,6 +80,6 @@ def with_numbers(source: str, dtype: np.dtype) -> str:
     """
     for at, name in enumerate(dtype.names or ()):
         word = f"limits[{at}]"
-        value = f"__float_as_int({word})" if dtype[name].kind == "i" else word
+        value = f"__float_as_int({word})" if dtype[name].kind in "iu" else word
         source = re.sub(rf"\bnumber\.{name}\b", value, source)
     return source
