@@ -32,10 +32,10 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
 
 template <class T> constexpr float LEAST = SIGNED<T> ? -128.f : 0.f;
 
-// Bytes of y that are clamped to their type. A value times 2^-149 plus an integer's denormal, in one
-// fused multiply-add, has the bits of the rounded integer, which saturation keeps from falling below 0
-// and the pack from rising above 255. Ties are to even, so that what is added must be even: where it
-// is odd, 255 minus the byte is made of the value's opposite.
+// Bytes of y that are clamped to their type. A value times 2^-149 plus an integer's denormal, in
+// one fused multiply-add, has the bits of the rounded integer, which saturation keeps from falling
+// below 0 and the pack from rising above 255. Ties are to even, so that what is added must be even:
+// where it is odd, 255 minus the byte is made of the value's opposite.
 struct OfType {
   struct Four { unsigned word; };
   float scale, zero;

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.borders.classes import border_classes
 from autoq.templates.borders.row import bias_row
 from autoq.templates.cuda.device.functions import DeviceFunction
@@ -21,6 +20,7 @@ from autoq.templates.epilogue.cuda.fragments.started_rows import (
     start_rows,
 )
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.parameters.long_table import MORE_WORDS, has_long_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.epilogue.cuda.values.requantisation import (
@@ -48,7 +48,7 @@ class EpiloguePlan:
         self.uniform = self.epilogue.uniform
         self.bounded = boundable(self.epilogue) and not self.uniform
         self.has_limits = self.bounded or self.uniform
-        self.convertible = convertible(self.epilogue) and not self.epilogue.table
+        self.convertible = convertible(self.epilogue)
         self.readable = readable(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
         self.grouped = self.epilogue.scale_group > 0
@@ -57,9 +57,9 @@ class EpiloguePlan:
         if self.epilogue.dynamic:
             self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.has_limits else 0)
-        self.long_table = self.bounded and self.epilogue.table
+        self.long_table = has_long_table(self.epilogue)
         if self.long_table:
-            self.scalars += ENTRIES // 4
+            self.scalars += MORE_WORDS
 
     @cached_property
     def row_epilogue(self) -> FragmentRows:

@@ -11,8 +11,7 @@ from autoq.templates.cuda.device.weights import KLayout
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
-from autoq.templates.epilogue.cuda.parameters.lookups import long_table_bytes, table_bytes
-from autoq.templates.epilogue.cuda.values.requantisation import boundable
+from autoq.templates.epilogue.cuda.parameters.long_table import lookup_bytes
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,7 @@ class PipelineMemory:
     @cached_property
     def smem_bytes(self) -> int:
         """All of it."""
-        size = long_table_bytes if boundable(self.epilogue) else table_bytes
-        return self.lookups_at + size(self.epilogue)
+        return self.lookups_at + lookup_bytes(self.epilogue)
 
     def start_at(self, thread: Any) -> Any:
         """Byte offset of what a warp's accumulators start from, where no slot holds a table."""

@@ -23,7 +23,8 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.parameters.lookups import fill_long_table, fill_table
+from autoq.templates.epilogue.cuda.parameters.long_table import fill_long_table
+from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
 
 
 @T.meta_class

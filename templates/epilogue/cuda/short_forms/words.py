@@ -44,10 +44,12 @@ READ = np.dtype([
     ("turned", "<u4"),
     ("share", "<f4"),
     ("origin", "<f4"),
-    ("unused", "<f4", 3),
+    ("shift", "<i4"),
+    ("unused", "<f4", 2),
 ])  # fmt: skip
-"""Of `Form.READ`: what is added to a rounded value, what the bits of four outputs are turned by, and
-what makes the bits of a sum a share of the sums that a table knows."""
+"""Of `Form.READ`: what is added to a rounded value, what the bits of four outputs are turned by,
+what makes the bits of a sum a share of the sums that a table knows, and how many of a table's first
+entries are one more of the same."""
 
 ONE_SCALE = np.dtype([
     ("form", "<f4"),

@@ -13,6 +13,7 @@ from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.short_forms.bounds import MAGIC_BITS
 from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.short_forms.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED
@@ -44,11 +45,11 @@ def scalars_of(epilogue: Epilogue, accumulator_low: float, seed: int) -> np.ndar
 
 
 def totals(scale: np.ndarray, trial: int) -> np.ndarray:
-    """Accumulators int32 [2, channels]: ties of the first rounding, its range and far beyond."""
+    """Sums int32 [2, channels]: ties of the first rounding, its range and far beyond."""
     rng = np.random.default_rng(trial)
     if trial % 3 == 0:
         return np.rint((rng.integers(-300, 300, (2, CHANNELS)) + 0.5) / scale).astype(np.int32)
-    span = 2.0 ** rng.integers(8, 31)
+    span = 2.0 ** rng.integers(8, 29)
     return rng.integers(-span, span, (2, CHANNELS)).astype(np.int32)
 
 
@@ -76,7 +77,7 @@ def test_converted_form_is_exact(epilogue: Epilogue, accumulator_low: float) -> 
         y = aligned(np.full((2, CHANNELS), 99, epilogue.out_dtype))
         numbers = aligned(np.array(found, np.float32))
         arrays = (
-            aligned(fragments(total.astype(np.int64))),
+            aligned(fragments(total.astype(np.int64) + MAGIC_BITS)),
             aligned(strided),
             numbers,
             aligned(residual),
