@@ -225,14 +225,17 @@ def store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share):
 
 @T.inline
 def store_without_residual(plan, accumulator, arrays, smem, slot, limits, share):
-    """`store_tile` of bytes without a residual, in the shortest form that the operands allow."""
+    """`store_tile` of bytes without a residual, in the shortest form that the operands allow.
+
+    Nearly all tables' are read, so that their kernels have no other short form.
+    """
     if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
         store_bounded_tile(
             plan, plan.converted_rows, accumulator, arrays, smem, slot, limits, share
         )
     elif limits[0] == T.float32(IS_READ):
         store_bounded_tile(plan, plan.read_rows, accumulator, arrays, smem, slot, limits, share)
-    elif limits[0] != T.float32(NEITHER):
+    elif (not plan.long_table) & (limits[0] != T.float32(NEITHER)):
         store_bounded_tile(plan, plan.bounded_rows, accumulator, arrays, smem, slot, limits, share)
     else:
         store_tile(plan, accumulator, arrays, smem, share)

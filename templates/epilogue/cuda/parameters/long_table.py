@@ -1,7 +1,7 @@
 """The table of `Form.READ`, whose index no instruction has clamped from above.
 
-It has entries for whatever a sum that `read_sums.py` allows may select, in the order of values; all
-from the 512th on are as the last. Each warp that reads it has filled it itself.
+It has entries for whatever a sum that `read_sums.py` allows may select, in the order of values,
+which it clamps; all from the 512th on are as the last. Each warp that reads it has filled it itself.
 """
 
 from __future__ import annotations
@@ -12,45 +12,44 @@ from typing import Any
 import numpy as np
 from tvm.script import tirx as T
 
-from autoq.templates.arrays.table import ENTRIES
-from autoq.templates.cuda.device.functions import device_function
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.arrays.table import ENTRIES, look_up
+from autoq.templates.cuda.device.functions import DeviceFunction, device_function
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
-from autoq.templates.epilogue.cuda.short_forms.words import WORDS
+from autoq.templates.epilogue.cuda.short_forms.words import ABOVE_FIRST, WORDS
 from autoq.templates.epilogue.cuda.values.requantisation import readable
 
-LONG_ENTRIES = 4096
-_PACKED = 2 * ENTRIES
-MORE_WORDS = (_PACKED - ENTRIES) // 4
+LONG_ENTRIES = 2 * ENTRIES
+TABLE_ALIGNMENT = 16
+_BOUNDS = [SCALAR_NAMES.index(name) for name in ("low", "high", "zero_point")]
+MORE_WORDS = (LONG_ENTRIES - ENTRIES) // 4
 """Words of a packed long table behind the numbers of a short form; the first 256 bytes are where a
 table's always are."""
 
-_FILL = r"""
-__device__ __forceinline__ void fill_long_table_@(void* table, const void* scalars, int lane) {
-  const int at = lane < 16 ? FIRST + lane : SECOND + lane;
-  const uint4 v = __ldg(reinterpret_cast<const uint4*>(scalars) + at);
-  uint4* entries = reinterpret_cast<uint4*>(table);
-  entries[lane] = v;
-  const unsigned last = __byte_perm(__shfl_sync(0xffffffffu, v.w, 31), 0, 0x3333);
-  #pragma unroll
-  for (int i = 1; i < PARTS; ++i) entries[32 * i + lane] = make_uint4(last, last, last, last);
-  __syncwarp();
+_COPY = r"""
+__device__ __forceinline__ void copy_table_@(void* table, const void* scalars, int lane) {
+  if (lane >= LANES) return;
+  const unsigned to = (unsigned)__cvta_generic_to_shared(table) + 16 * lane;
+  const char* from = static_cast<const char*>(scalars) + (lane < 16 ? FIRST : SECOND) + 16 * lane;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
 }
 """
-_NUMBERS = {
-    "FIRST": TABLE_BYTE // 16,
-    "SECOND": (TABLE_BYTE + ENTRIES + 4 * WORDS) // 16 - 16,
-    "PARTS": LONG_ENTRIES // _PACKED,
+
+
+def _copy(entries: int) -> DeviceFunction:
+    source = _COPY.replace("LANES", str(entries // 16)).replace("FIRST", str(TABLE_BYTE))
+    return device_function("copy_table", source.replace("SECOND", str(TABLE_BYTE + 4 * WORDS)))
+
+
+_AWAIT = device_function(
+    "await_table",
+    r"""
+__device__ __forceinline__ void await_table_@() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncwarp();
 }
-
-
-def _with(source: str, numbers: Mapping[str, int]) -> str:
-    for name, value in numbers.items():
-        source = source.replace(name, str(value))
-    return source
-
-
-_FUNCTION = device_function("fill_long_table", _with(_FILL, _NUMBERS))
+""",
+)
 
 
 def has_long_table(epilogue: Epilogue) -> bool:
@@ -59,35 +58,41 @@ def has_long_table(epilogue: Epilogue) -> bool:
 
 
 def lookup_bytes(epilogue: Epilogue) -> int:
-    """Shared memory of an epilogue's table, where kernels have long ones."""
-    if has_long_table(epilogue):
-        return LONG_ENTRIES
-    return ENTRIES if epilogue.table else 0
+    """Shared memory of an epilogue's table and its alignment, where kernels have long ones."""
+    entries = LONG_ENTRIES if has_long_table(epilogue) else ENTRIES
+    return entries + TABLE_ALIGNMENT if epilogue.table else 0
 
 
 def packed_long_table(
-    epilogue: Epilogue, constants: Mapping[str, Any], read: np.ndarray | None
+    epilogue: Epilogue, constants: Mapping[str, Any], read: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """The first 256 entries, of the output's type, and float32 [MORE_WORDS] of the next ones.
 
-    read: the numbers of `Form.READ`; in other forms bytes select entries of the table as it is.
+    read: whether the form is READ; in others bytes select entries of the table as it is.
     """
     table = np.ascontiguousarray(constants["table"], epilogue.out_dtype)
-    if read is None:
+    if not read:
         return table, table.view(np.float32)
-    ordered = np.roll(table, 128) if epilogue.out_dtype == "int8" else table
-    shift = int(read["shift"][0])
-    entries = ordered[np.clip(np.arange(_PACKED) - shift, 0, ENTRIES - 1)]
+    low, high, zero_point = (int(constants["scalars"][place]) for place in _BOUNDS)
+    values = np.clip(np.arange(LONG_ENTRIES) - ABOVE_FIRST, low, high) + zero_point
+    entries = look_up(table, values.astype(epilogue.out_dtype))
     return entries[:ENTRIES], entries[ENTRIES:].view(np.float32)
 
 
 @T.inline
-def fill_long_table(plan, smem, scalars, lane):
-    """By each warp, before its first lookup: all of them write the same bytes."""
+def copy_table(plan, smem, scalars, lane):
+    """Begin to bring the table of an epilogue; all warps write the same bytes."""
+    copy = T.meta_var(_copy(lookup_bytes(plan.epilogue) - TABLE_ALIGNMENT))
     T.cuda.func_call(
-        _FUNCTION.name,
+        copy.name,
         smem.ptr_to([plan.lookups_at]),
         scalars.ptr_to([0]),
         lane,
-        source_code=_FUNCTION.source,
+        source_code=copy.source,
     )
+
+
+@T.inline
+def await_table():
+    """By each warp: what it has copied is there."""
+    T.cuda.func_call(_AWAIT.name, source_code=_AWAIT.source)

@@ -19,14 +19,14 @@ from autoq.templates.epilogue.cuda.values.requantisation import convertible, rea
 class ShortForm:
     """The words that kernels read, the factor of the scales of all channels, where sums start.
 
-    numbers: float32 [WORDS]; start: an int32 that the bias of every channel is added to; read: the
-    numbers of `Form.READ`, where that is the form.
+    numbers: float32 [WORDS]; start: an int32 that the bias of every channel is added to; read:
+    whether the form is `Form.READ`.
     """
 
     numbers: np.ndarray
     factor: float = 1.0
     start: int = 0
-    read: np.ndarray | None = None
+    read: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ def short_form(epilogue: Epilogue, operands: Operands) -> ShortForm:
     if epilogue.uniform:
         scale = float(operands.scale[0])
         return ShortForm(words_of(one_scale(epilogue.out_dtype, scale, float(largest.max()))))
-    ways = [_converted, _read]
-    for way in reversed(ways) if epilogue.table else ways:
+    for way in (_converted, _read):
         found = way(epilogue, operands, largest)
         if found is not None:
             return found
@@ -60,8 +59,10 @@ def short_form(epilogue: Epilogue, operands: Operands) -> ShortForm:
 
 
 def _converted(epilogue: Epilogue, operands: Operands, largest: np.ndarray) -> ShortForm | None:
+    if not convertible(epilogue):
+        return None
     found = conversion_limits(epilogue, tuple(map(float, operands.scalars)))
-    if not convertible(epilogue) or found is None:
+    if found is None:
         return None
     names = ["low", "high"]
     if epilogue.requantize_before_add:
@@ -80,4 +81,4 @@ def _read(epilogue: Epilogue, operands: Operands, largest: np.ndarray) -> ShortF
     if found is None:
         return None
     numbers, factor = found
-    return ShortForm(words_of(numbers), factor, MAGIC_BITS, numbers)
+    return ShortForm(words_of(numbers), factor, MAGIC_BITS, read=True)

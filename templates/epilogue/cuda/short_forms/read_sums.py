@@ -10,10 +10,8 @@ denormal, in one fused multiply-add, has the bits of that integer, and saturatio
 below. Ties are to even, so that what is added must be even: where it is odd all is turned, 255
 minus the output being the opposite value rounded plus an even number.
 
-With a table the integer selects an entry, and may be more by one: the table's first entry is there
-twice. What clamps it from above is that a sum is cut to a power of two of sums around 0, as a
-number of 0 to 1 that a first fused multiply-add saturates, and that the table has entries for all
-that are left. Scales times that power of two give the same values, exactly.
+With a table the integer selects an entry, what is added is the same for all layers, and the table
+knows bounds and zero point.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ import numpy as np
 
 from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
-from autoq.templates.epilogue.cuda.parameters.long_table import LONG_ENTRIES
 from autoq.templates.epilogue.cuda.short_forms.words import IS_READ, READ
 
 _EXACT = float(1 << 22) - 8.0
@@ -30,8 +27,6 @@ _LARGEST_SUM = float(1 << 29)
 """Sums up to which the bits that they are added to stay those of a positive float."""
 _CLAMPED = 256.0
 """Magnitude from which on every value is an output's bound, whatever its zero point."""
-_START = 3 << 22
-_MOST_POWER = 22
 
 
 def may_be_read(scale: np.ndarray, largest: np.ndarray, clamped: float) -> bool:
@@ -54,38 +49,20 @@ def read_limits(
     """
     s = {name: float(v) for name, v in zip(SCALAR_NAMES, scalars, strict=True)}
     least, most = INTEGER_RANGE[epilogue.out_dtype]
-    if (s["low"] + s["zero_point"], s["high"] + s["zero_point"]) != (least, most):
-        return None
-    above = s["zero_point"] - least
-    if not (above.is_integer() and 0 <= above <= most - least):
+    ends = s["low"] + s["zero_point"], s["high"] + s["zero_point"]
+    whole = all(s[name].is_integer() for name in ("low", "high", "zero_point"))
+    if not (whole and least <= s["zero_point"] <= most and least <= ends[0] <= ends[1] <= most):
         return None
     if not (np.all(np.isfinite(scale)) and may_be_read(scale, largest, _CLAMPED)):
         return None
     found = np.zeros(1, READ)
     found["form"] = IS_READ
-    zero_point, odd = int(above), int(above) % 2
-    if not epilogue.table:
-        found["zero_point"] = most - least - zero_point if odd else zero_point
-        found["turned"] = (0xFFFFFFFF * odd) ^ (0x80808080 if least < 0 else 0)
-        return found, -1.0 if odd else 1.0
-    span = _span(scale, largest, zero_point + odd)
-    if span is None:
+    if epilogue.table:
+        return found, 1.0
+    if ends != (least, most):
         return None
-    found["zero_point"], found["shift"] = zero_point + odd, odd
-    found["share"] = 1.0 / span
-    found["origin"] = (span // 2 - _START) / span
-    return found, float(span)
-
-
-def _span(scale: np.ndarray, largest: np.ndarray, zero_point: int) -> int | None:
-    """The least power of two of sums around 0 beyond which there are none or their values clamped.
-
-    None where what is left selects more than the table has.
-    """
-    steps = np.abs(scale.astype(np.float64))
-    for power in range(1, _MOST_POWER):
-        half = 1 << power
-        if np.all((steps * half >= _CLAMPED) | (largest < half)):
-            most = float(np.max(np.minimum(largest, half) * steps))
-            return 2 * half if zero_point + most + 1 < LONG_ENTRIES else None
-    return None
+    zero_point = int(s["zero_point"]) - least
+    odd = zero_point % 2
+    found["zero_point"] = most - least - zero_point if odd else zero_point
+    found["turned"] = (0xFFFFFFFF * odd) ^ (0x80808080 if least < 0 else 0)
+    return found, -1.0 if odd else 1.0

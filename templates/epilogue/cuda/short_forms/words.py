@@ -40,16 +40,12 @@ that the scales of the channels have got."""
 
 READ = np.dtype([
     ("form", "<f4"),
+    ("unused", "<f4", 5),
     ("zero_point", "<i4"),
     ("turned", "<u4"),
-    ("share", "<f4"),
-    ("origin", "<f4"),
-    ("shift", "<i4"),
-    ("unused", "<f4", 2),
 ])  # fmt: skip
-"""Of `Form.READ`: what is added to a rounded value, what the bits of four outputs are turned by,
-what makes the bits of a sum a share of the sums that a table knows, and how many of a table's first
-entries are one more of the same."""
+"""Of `Form.READ`: what is added to a rounded value, and what turns the bits of four outputs.
+The words are those that BOUNDED reads without a residual, or a kernel would keep others for it."""
 
 ONE_SCALE = np.dtype([
     ("form", "<f4"),
@@ -60,6 +56,9 @@ ONE_SCALE = np.dtype([
 ])  # fmt: skip
 """Of `Form.ONE_SCALE` and `Form.UNIFORM`: the scale of all channels, what is added to the scaled
 bits of an accumulator, and what accumulators start from."""
+
+ABOVE_FIRST = 256
+"""The entry of a long table that a value of 0 selects, which is even: ties are to even."""
 
 START_WORD = 3
 """The word of ONE_SCALE that is its `start`."""
@@ -80,8 +79,8 @@ def with_numbers(source: str, dtype: np.dtype) -> str:
 
     A struct in its place gives other machine code for some kernels.
     """
-    for at, name in enumerate(dtype.names or ()):
-        word = f"limits[{at}]"
-        value = f"__float_as_int({word})" if dtype[name].kind in "iu" else word
+    for name, (kind, first) in (dtype.fields or {}).items():
+        word = f"limits[{first // 4}]"
+        value = f"__float_as_int({word})" if kind.kind in "iu" else word
         source = re.sub(rf"\bnumber\.{name}\b", value, source)
     return source

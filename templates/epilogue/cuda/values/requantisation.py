@@ -15,6 +15,7 @@ from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.epilogue import FLOAT_OUTPUTS, Epilogue
 from autoq.templates.epilogue.cuda.short_forms.words import (
+    ABOVE_FIRST,
     BOUNDED,
     CONVERTED,
     ONE_SCALE,
@@ -91,8 +92,11 @@ def boundable(epilogue: Epilogue) -> bool:
 
 
 def convertible(epilogue: Epilogue) -> bool:
-    """Whether `Form.CONVERTED` can: bytes out, no residual or one behind a requantisation."""
-    plain = epilogue.residual_dtype is None
+    """Whether `Form.CONVERTED` can: bytes out, no residual or one behind a requantisation.
+
+    `Form.READ` selects entries of a table without a residual in fewer instructions.
+    """
+    plain = epilogue.residual_dtype is None and not epilogue.table
     return boundable(epilogue) and (plain or epilogue.requantize_before_add)
 
 
@@ -157,10 +161,8 @@ __device__ __forceinline__ int value_@(int total, float scale, float addend,
 _READ_BY_TABLE = r"""
 __device__ __forceinline__ int value_@(int total, float scale, float addend,
                                        const float* limits) {
-  const float u = __saturatef(__fmaf_rn(__int_as_float(total), number.share, number.origin));
-  const float v = __fmaf_rn(u, scale, __fmul_rn(scale, -0.5f));
-  return __float_as_int(__saturatef(
-      __fmaf_rn(v, __int_as_float(1), __int_as_float(number.zero_point))));
+  const float v = fminf(scaled_@(total, scale), 255.f);
+  return __float_as_int(__saturatef(__fmaf_rn(v, __int_as_float(1), __int_as_float(ZERO_POINT))));
 }
 """
 _TURNED = r"""
@@ -235,7 +237,7 @@ class Requantisation:
         source = saturated_source(epilogue.out_dtype)
         if form is Form.READ:
             if epilogue.table:
-                return with_numbers(_READ_BY_TABLE, READ)
+                return _READ_BY_TABLE.replace("ZERO_POINT", str(ABOVE_FIRST))
             return saturated_source("uint8") + with_numbers(_READ + _TURNED, READ)
         if form is Form.BOUNDED:
             return (
