@@ -1,7 +1,8 @@
 """The table of `Form.READ`, whose index no instruction has clamped from above.
 
-It has entries for whatever a sum that `read_sums.py` allows may select, in the order of values,
-which it clamps; all from the 512th on are as the last. Each warp that reads it has filled it itself.
+Its entries stand in the order of values, from -256 to 255, and clamp them to the bounds that there
+are. Each warp that reads it has asked for all of it itself as the kernel begins: loads whose words
+a warp stores would keep it from its first product.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_read_form_is_exact(epilogue: Epilogue, place: int) -> None:
 
 @pytest.mark.parametrize("epilogue", CASES, ids=str)
 @pytest.mark.parametrize(("scale", "largest", "others"), [
-    (0.01, 2.0**20, {"low": -40.0}), (0.01, 2.0**20, {"high": 40.0}),
+    (0.01, 2.0**20, {"low": -40.5}), (0.01, 2.0**20, {"high": 400.0}),
     (0.01, 2.0**20, {"low": -3.5, "high": 251.5, "zero_point": 3.5}), (0.01, 2.0**30, {}),
     (1e-6, 2.0**23, {}), (np.nan, 2.0**20, {}), (np.inf, 2.0**20, {}),
 ])  # fmt: skip
@@ -102,6 +102,20 @@ def test_what_is_not_exact_is_declined(
     assert read_limits(epilogue, scales, sizes, scalars_of(epilogue, 7)) is not None
     scales[2], sizes[2] = scale, largest
     assert read_limits(epilogue, scales, sizes, scalars_of(epilogue, 7, **others)) is None
+
+
+@pytest.mark.parametrize("change", [{"low": -3.0}, {"high": 40.0}])
+def test_a_table_alone_clamps_to_other_bounds(change: dict[str, float]) -> None:
+    scale, sizes = np.full(4, 0.01, np.float32), np.full(4, 2.0**20)
+    for epilogue in CASES:
+        scalars = scalars_of(epilogue, 7, **change)
+        assert (read_limits(epilogue, scale, sizes, scalars) is not None) == epilogue.table
+    table = np.arange(256).astype(np.uint8)
+    constants = {"table": table, "scalars": scalars_of(CASES[3], 7, **change)}
+    parts = packed_long_table(CASES[3], constants, read=True)
+    entries = np.concatenate([part.view(np.uint8) for part in parts])
+    values = np.clip(np.arange(-256, 256), change.get("low", -7), change.get("high", 248))
+    np.testing.assert_array_equal(entries, values + 7)
 
 
 def test_sums_beyond_floats_units_must_be_clamped() -> None:
