@@ -118,7 +118,7 @@ class PipelineMemory:
     @cached_property
     def smem_bytes(self) -> int:
         """All of it."""
-        return self.lookups_at + lookup_bytes(self.epilogue)
+        return self.config.smem_bytes(self.layout) + lookup_bytes(self.epilogue)
 
     def start_at(self, thread: Any) -> Any:
         """Byte offset of what a warp's accumulators start from, where no slot holds a table."""
