@@ -11,8 +11,8 @@ WRITE = r"""
 constexpr float LEAST = SIGNED<OUT> ? -128.f : 0.f;
 constexpr bool WHOLE_TYPE = LOW + ZERO_POINT == LEAST && HIGH + ZERO_POINT == LEAST + 255.f;
 // An integer that a conversion clamps: a value's, and how far the zero point is above the least.
-// Times 2^-149 and plus that integer's denormal, a value has the bits of the sum in one instruction,
-// rounded, if the integer is even, since ties are to even.
+// Times 2^-149 and plus that integer's denormal, a value has the bits of the rounded sum in one
+// instruction, if the integer is even, since ties are to even.
 constexpr int PLACE = WHOLE_TYPE ? (int)(ZERO_POINT - LEAST) : 0;
 __device__ __forceinline__ int placed(float value) {
   if constexpr (PLACE % 2 == 0)
