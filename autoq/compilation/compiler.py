@@ -12,6 +12,7 @@ from pathlib import Path
 from autoq import frontend, graph
 from autoq.compilation.assembly import assemble
 from autoq.compilation.layout_times import LayoutTimes
+from autoq.compilation.look_ahead import looking_ahead
 from autoq.compilation.options import make_options
 from autoq.compilation.selection import Selection, TemplateSelection, select
 from autoq.compilation.zero_choices import zero_choices
@@ -113,6 +114,7 @@ def compile(
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))
     models = known_models(settings.knowledge, use_shipped_records)
     selections = [select(node, host, database, templates, models) for node in kernels.nodes]
+    selections = looking_ahead(selections, host.target)
     compiled = compile_all(selections, settings.cache_dir, settings.threads)
     artifact = assemble(kernels, selections, compiled, host)
     write_artifact(artifact, out)

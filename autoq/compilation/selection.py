@@ -67,6 +67,12 @@ class TemplateSelection:
         """The arrays the kernel takes between its inputs and its output."""
         return self.chosen.constants(self.node.workload, self.config, self.node.constants)
 
+    @property
+    def constant_bytes(self) -> int:
+        """Of these arrays."""
+        packed = self.chosen.packed(self.node.workload, self.config)
+        return sum(spec.bytes for spec in packed)
+
 
 @dataclass(frozen=True)
 class FusionSelection:
@@ -97,6 +103,11 @@ class FusionSelection:
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
         return self.node.constants
+
+    @property
+    def constant_bytes(self) -> int:
+        """Of these arrays."""
+        return sum(array.nbytes for array in self.node.constants)
 
 
 Selection = TemplateSelection | FusionSelection

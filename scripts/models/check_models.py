@@ -3,13 +3,15 @@
     python scripts/models/check_models.py build/models --cases 'swin.*' --forms float,int8,dynamic
     python scripts/models/check_models.py build/models --target cuda:sm_90a --keep build/artifacts
     python scripts/models/check_models.py build/models --target cuda --keep build/artifacts --run
+    python scripts/models/check_models.py build/models --target cuda --output models_h200.json
 
 `build/models` is what export_models.py wrote. A quantised model is compiled with its quantised
 tensors as outputs; onnxruntime, every optimisation off, computes each segment from the tensors that
 autoq wrote (`segments.py`), and none may be off by more than a step; with `--all` those within
 attention too. Floats are compared whole. The model as it is, without further outputs, is compiled
-too, and its mean error may be a quarter more than that of onnxruntime's own integer kernels. For a
-GPU that is elsewhere artifacts are compiled alone (`--keep`), and run there (`--run`). Each row
+too, and its mean error may be a quarter more than that of onnxruntime's own integer kernels. What
+is compiled for a device that is here runs at once; for a GPU elsewhere artifacts are compiled alone
+(`--keep`), and run there (`--run`). Each row
 joins those of the result file as soon as it is known; a row of the same commit is not made again.
 """
 
@@ -202,7 +204,7 @@ def row_of(case: Case, host: Host, options: argparse.Namespace) -> dict[str, Any
             of_cuts = given.with_name(f"{case.name}.tapped.npz")
             if of_cuts.exists():
                 row |= case.segments(Written(of_cuts))
-        elif host.target.kind == "cpu" or options.run:
+        elif host.target.kind == "cpu" or options.run or host.device is not None:
             row |= case.judged(options.keep, host)
         else:
             row["verdict"] = "compiles"

@@ -30,6 +30,37 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
   return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
 }
 
+template <class T> constexpr float LEAST = SIGNED<T> ? -128.f : 0.f;
+
+// Bytes of y that are clamped to their type. A value times 2^-149 plus an integer's denormal, in
+// one fused multiply-add, has the bits of the rounded integer, which saturation keeps from falling
+// below 0 and the pack from rising above 255. Ties are to even, so that what is added must be even:
+// where it is odd, 255 minus the byte is made of the value's opposite.
+struct OfType {
+  struct Four { unsigned word; };
+  float scale, zero;
+  unsigned turned;
+
+  __device__ __forceinline__ OfType(float zero_point, float of_sums) {
+    const int above = (int)(zero_point - LEAST<OUT>), odd = above & 1;
+    scale = odd ? -of_sums : of_sums;
+    zero = __int_as_float(odd ? 255 - above : above);
+    turned = (SIGNED<OUT> ? 0x80808080u : 0u) ^ (odd ? 0xffffffffu : 0u);
+  }
+  __device__ __forceinline__ unsigned word(const float (&four)[4]) const {
+    int all[4];
+    #pragma unroll
+    for (int e = 0; e < 4; ++e)
+      all[e] = __float_as_int(__saturatef(__fmaf_rn(four[e], __int_as_float(1), zero)));
+    unsigned high, word;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(high) : "r"(all[3]), "r"(all[2]), "r"(0));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(word) : "r"(all[1]), "r"(all[0]), "r"(high));
+    return word ^ turned;
+  }
+};
+
 // What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is
 // known what `is_plain` says, so that no branch stands between their instructions.
 template <bool PLAIN> struct RoundingOf {
@@ -257,9 +288,26 @@ template <bool PLAIN> struct RoundingOf {
     }
     v_zero = read_now(zero_points + 2);
   }
-  // Four neighbouring columns of y at a time.
+  // Whether y's bounds are those of its type, which conversions clamp to.
+  __device__ __forceinline__ bool clamps_to_type() const {
+    return BITS<OUT> == 8 && out.low + out.zero_point == LEAST<OUT> &&
+           out.high + out.zero_point == LEAST<OUT> + 255.f;
+  }
   template <class Sums, class Store> __device__ __forceinline__ void finish_rows(
       const Sums& sums, Store store, int lane) {
+    if constexpr (PLAIN && !OUT_FLOATS)
+      if (clamps_to_type()) {
+        const OfType by(out.zero_point, out.out_scale);
+        const auto pack = [&](const float (&four)[4], int row, int column) {
+          store(OfType::Four{by.word(four)}, row, column);
+        };
+        return finish_each(sums, pack, by.scale, lane);
+      }
+    finish_each(sums, store, out.out_scale, lane);
+  }
+  // Four neighbouring columns of y at a time.
+  template <class Sums, class Store> __device__ __forceinline__ void finish_each(
+      const Sums& sums, Store store, float scale, int lane) {
     #pragma unroll
     for (int r = 0; r < ROW_TILES; ++r)
       #pragma unroll
@@ -271,12 +319,13 @@ template <bool PLAIN> struct RoundingOf {
           #pragma unroll
           for (int e = 0; e < 4; ++e) {
             const int sum = (int)sums[r][2 * pair + e % 2][2 * half + e / 2] - taken;
-            four[e] = __fmul_rn(__int2float_rn(sum), out.out_scale);
+            four[e] = __fmul_rn(__int2float_rn(sum), scale);
           }
           store(four, r * 16 + half * 8 + lane / 4, pair * 16 + lane % 4 * 4);
         }
       }
   }
+  __device__ __forceinline__ unsigned word_of(OfType::Four four) const { return four.word; }
   __device__ __forceinline__ unsigned word_of(const float (&four)[4]) const {
     if constexpr (OUT_FLOATS) return 0;
     else return quantise<OUT, 4>(four, out.low, out.high, out.zero_point).word[0];

@@ -1,4 +1,4 @@
-"""Sums of the bytes of a row and of their squares, exact, of four bytes an instruction."""
+"""Sums of the bytes of a row and of their squares, exact, and bytes as floats that are cheap."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ template <class T, bool SQUARES> __device__ __forceinline__ void whole_sums(
     }
   }
 }
+template <class T, int V> __device__ __forceinline__ float share_of(const Raw<T, V>& raw, int i) {
+  const unsigned pair = __byte_perm(raw.word[i / 4], 0, i % 4 < 2 ? 0x4140 : 0x4342);
+  float share;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(share) : "h"((unsigned short)(i % 2 ? pair >> 16 : pair)));
+  return share;
+}
 template <class T> __device__ __forceinline__ void over_bytes(
     const Raw<T, V> (&a)[TOGETHER][CHUNKS], float (&total)[TOGETHER], float* shared, int lane,
     int thread) {
@@ -68,5 +74,6 @@ template <class T> __device__ __forceinline__ void over_bytes(
 """over_bytes<T>(a, total, shared, lane, thread): each row's sum, which float32 holds.
 
 over_bytes<T>(a, total, spread, shared, lane, thread): ROW times the sum of squares, less the square
-of the sum. Goes behind `Raw`, `inside` and the constants of `rows.py`.
+of the sum. share_of<T>(raw, i): unsigned byte i times 2^-24. All go behind `Raw`, `inside` and the
+constants of `rows.py`.
 """

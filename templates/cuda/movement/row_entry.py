@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula, RowValue
+from autoq.templates.cuda.movement.row_formula import BYTE_SHARE, BYTE_SUMS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 from autoq.templates.cuda.movement.written_values import float_literal
 
@@ -136,6 +136,9 @@ def _value(value: RowValue, number: int, names: Sequence[str], slot: int) -> lis
             f"  over_rows<{value.expression}>({array}, v{number}, {place}, lane, thread);",
         ]
     expression = value.expression.format(*arguments)
+    if value.expression == BYTE_SHARE:
+        (k,) = value.arguments
+        expression = f"share_of<T{k}, V>(a{k}[t][k / V], k % V)"
     if value.spans:
         return [
             f"  float v{number}[TOGETHER][COUNT];",

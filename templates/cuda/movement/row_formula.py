@@ -11,7 +11,7 @@ class RowValue:
 
     expression: CUDA with {0}, {1}, ... in place of the values that `arguments` index: the operands
     in order, then earlier values. For a value that reduces rows it is the name of what joins two
-    elements of its only argument, "Sum" or "Largest"; or one of BYTE_SUMS.
+    elements of its only argument, "Sum" or "Largest"; or one of BYTE_SUMS. BYTE_SHARE is one too.
     """
 
     expression: str
@@ -44,5 +44,8 @@ BYTE_SUMS = ("Total", "Spread")
 """Of an operand of bytes as it lies in memory, exact: Total is the sum of a row of n; Spread, whose
 second argument is the Total, is n times the sum of squares less the square of the sum, rounded
 once."""
+BYTE_SHARE = "Share"
+"""Of an operand of unsigned bytes as it lies in memory: each element times 2**-24, which is a half
+with that byte, so that a permutation serves two elements and a conversion needs no subtraction."""
 ROUNDS = 12582912.0
 """A float of this size, 1.5 * 2**23, has its integer in its last bits; sums round to even."""

@@ -10,16 +10,24 @@ WRITE = r"""
 // Integers whose bounds are those of their type: a conversion of two numbers clamps them as well.
 constexpr float LEAST = SIGNED<OUT> ? -128.f : 0.f;
 constexpr bool WHOLE_TYPE = LOW + ZERO_POINT == LEAST && HIGH + ZERO_POINT == LEAST + 255.f;
+// An integer that a conversion clamps: a value's, and how far the zero point is above the least.
+// Times 2^-149 and plus that integer's denormal, a value has the bits of the rounded sum in one
+// instruction, if the integer is even, since ties are to even.
+constexpr int PLACE = WHOLE_TYPE ? (int)(ZERO_POINT - LEAST) : 0;
+__device__ __forceinline__ int placed(float value) {
+  if constexpr (PLACE % 2 == 0)
+    return __float_as_int(
+        __saturatef(__fmaf_rn(value, __int_as_float(1), __int_as_float(PLACE))));
+  const float rounded = __fadd_rn(value, 12582912.f);
+  return __float2int_rn(__fadd_rn(rounded, PLACE - 12582912.f));
+}
 template <int N> __device__ __forceinline__ Raw<OUT, N> saturated(const float (&value)[N]) {
   Raw<OUT, N> raw;
   #pragma unroll
   for (int i = 0; i < N / 4; ++i) {
     int n[4];
     #pragma unroll
-    for (int e = 0; e < 4; ++e) {  // rounded as it is, and then moved
-      const float rounded = __fadd_rn(value[4 * i + e], 12582912.f);
-      n[e] = __float2int_rn(__fadd_rn(rounded, ZERO_POINT - LEAST - 12582912.f));
-    }
+    for (int e = 0; e < 4; ++e) n[e] = placed(value[4 * i + e]);
     unsigned high, word;
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(n[3]), "r"(n[2]));
     asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(word) : "r"(n[1]), "r"(n[0]), "r"(high));

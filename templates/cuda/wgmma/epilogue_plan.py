@@ -22,12 +22,14 @@ from autoq.templates.epilogue.cuda.fragments.started_rows import (
     start_rows,
 )
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.parameters.long_table import MORE_WORDS, has_long_table
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.epilogue.cuda.values.requantisation import (
     Form,
     boundable,
     convertible,
+    readable,
 )
 from autoq.templates.operators.conv2d import Conv2d
 
@@ -51,6 +53,7 @@ class EpiloguePlan:
         self.bounded = boundable(self.epilogue) and not self.uniform
         self.has_limits = self.bounded or self.uniform
         self.convertible = convertible(self.epilogue)
+        self.readable = readable(self.epilogue)
         self.limits_at = scalar_words(self.epilogue)
         self.grouped = self.epilogue.scale_group > 0
         self.scales = scale_words(self.epilogue, self.padded_n, workload.scale_groups)
@@ -58,6 +61,9 @@ class EpiloguePlan:
         if self.epilogue.dynamic:
             self.biases += self.padded_n
         self.scalars = self.limits_at + (WORDS if self.has_limits else 0)
+        self.long_table = has_long_table(self.epilogue)
+        if self.long_table:
+            self.scalars += MORE_WORDS
 
     def for_last_columns(self) -> EpiloguePlan:
         """A plan like this one, of which nothing was asked yet, of the last columns."""
@@ -118,6 +124,11 @@ class EpiloguePlan:
     def converted_rows(self) -> DeviceFunction:
         """Stores a unit where `conversion.py` proves its roundings."""
         return self.row_epilogue.rows(Form.CONVERTED)
+
+    @cached_property
+    def read_rows(self) -> DeviceFunction:
+        """Stores a unit where `read_sums.py` proves its bounds."""
+        return self.row_epilogue.rows(Form.READ)
 
     @cached_property
     def one_scale_rows(self) -> DeviceFunction:

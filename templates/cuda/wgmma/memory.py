@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
-from autoq.templates.cuda.device.weights import KLayout
+from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
-from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.long_table import TABLE_ALIGNMENT, lookup_bytes
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class PipelineMemory:
     @cached_property
     def barrier_offset(self) -> int:
         """First byte of the barriers: of stages, of slots, of turns or partial sums."""
-        return self.lookups_at - self.config.barriers * BARRIER_BYTES
+        return self.config.smem_bytes(self.layout) - self.config.barriers * BARRIER_BYTES
 
     @cached_property
     def slot_barriers(self) -> int:
@@ -113,12 +113,12 @@ class PipelineMemory:
     @cached_property
     def lookups_at(self) -> int:
         """First byte of the table of outputs."""
-        return self.config.smem_bytes(self.layout)
+        return ceil_div(self.config.smem_bytes(self.layout), TABLE_ALIGNMENT) * TABLE_ALIGNMENT
 
     @cached_property
     def smem_bytes(self) -> int:
         """All of it."""
-        return self.lookups_at + table_bytes(self.epilogue)
+        return self.config.smem_bytes(self.layout) + lookup_bytes(self.epilogue)
 
     def start_at(self, thread: Any) -> Any:
         """Byte offset of what a warp's accumulators start from, where no slot holds a table."""

@@ -18,13 +18,16 @@ from autoq.templates.cuda.device.weights import (
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words
+from autoq.templates.epilogue.cuda.parameters.long_table import (
+    MORE_WORDS,
+    has_long_table,
+    packed_long_table,
+)
 from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.short_forms.bounds import largest_total, limits
-from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
-from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
-from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, WORDS, words_of
-from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
+from autoq.templates.epilogue.cuda.short_forms.choice import Operands, ShortForm, short_form
+from autoq.templates.epilogue.cuda.short_forms.words import WORDS
+from autoq.templates.epilogue.cuda.values.requantisation import boundable
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Constants
 
@@ -32,8 +35,8 @@ from autoq.templates.workload import Constants
 def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """Weights, bias table, then scale and scalars unless the output is int32.
 
-    Where the epilogue is boundable, limits follow the scalars, and a table of scale and bias comes
-    last unless it is uniform.
+    Where the epilogue is boundable, the numbers of its short form follow the scalars, then what is
+    left of a long table, and a table of scale and bias comes last unless it is uniform.
     """
     weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     layout = config.layout(workload)
@@ -60,16 +63,24 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
     scale = np.asarray(constants["scale"], np.float32)
     scalars = np.asarray(constants["scalars"], np.float32)
     small: list[np.ndarray] = []
+    found = ShortForm(np.empty(0))
     if boundable(workload.epilogue):
-        numbers, sign = _short_form(workload, weight, table, scale, scalars)
-        small.append(numbers)
+        operands = Operands(workload.in_dtype, weight, table, scale, scalars)
+        found = short_form(workload.epilogue, operands)
+        small.append(found.numbers)
+        arrays[1] = bias = bias + np.int32(found.start)
+    if has_long_table(workload.epilogue):
+        first, others = packed_long_table(workload.epilogue, constants, found.read)
+        constants = {**constants, "table": first}
+        small.append(others)
     scales = packed_scales(
         workload.epilogue, constants, lambda one: pad_channels(one, config.block_n), grouped
     )
     arrays += [scales, np.concatenate([packed_scalars(workload.epilogue, constants), *small])]
     if _has_table(workload):
         start = bias[0] if len(bias) == 1 else None
-        arrays.append(epilogue_table(sign * scales, start, config.block_n, config.channels))
+        factor = np.float32(found.factor)
+        arrays.append(epilogue_table(factor * scales, start, config.block_n, config.channels))
     return tuple(arrays)
 
 
@@ -87,7 +98,7 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
         if workload.epilogue.scale_group
         else (rows + workload.epilogue.dynamic, channels),
         channels,
-        WORDS if short else 0,
+        (WORDS if short else 0) + (MORE_WORDS if has_long_table(workload.epilogue) else 0),
         groups,
     )
     if not _has_table(workload):
@@ -99,23 +110,3 @@ def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:
 def _has_table(workload: Conv2d) -> bool:
     """Whether kernels read scale and bias from a table; where they are uniform, limits say all."""
     return boundable(workload.epilogue) and not workload.epilogue.uniform
-
-
-def _short_form(
-    workload: Conv2d, weight: np.ndarray, bias: np.ndarray, scale: np.ndarray, scalars: np.ndarray
-) -> tuple[np.ndarray, np.float32]:
-    """What `conversion.py` or else `bounds.py` says, and the sign of the scales in the table.
-
-    Of a uniform epilogue what `one_scale.py` says.
-    """
-    if workload.epilogue.uniform:
-        largest = float(largest_total(workload.in_dtype, weight, bias).max())
-        numbers = one_scale(workload.epilogue.out_dtype, float(scale[0]), largest)
-        return words_of(numbers), np.float32(1)
-    if convertible(workload.epilogue):
-        found = conversion_limits(workload.epilogue, tuple(map(float, scalars)))
-        if found is not None:
-            numbers = np.array([found], CONVERTED)
-            return words_of(numbers), numbers["sign"][0]
-    numbers = limits(workload.epilogue, workload.in_dtype, weight, bias, scale, scalars)
-    return numbers, np.float32(1)

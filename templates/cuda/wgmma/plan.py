@@ -13,6 +13,7 @@ from autoq.templates.cuda.device.memory.exchange import (
     send_partial,
     store_partial,
 )
+from autoq.templates.cuda.device.memory.look_ahead import look_ahead
 from autoq.templates.cuda.device.memory.parts import TileParts
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import Delivery, tiled_map
@@ -55,6 +56,7 @@ class PipelinePlan(EpiloguePlan):
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
+        self.looks_ahead = target.look_ahead > 0
         self.weighing = weighing
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
@@ -77,6 +79,8 @@ class PipelinePlan(EpiloguePlan):
         self.portions = layout.stages
         pieces = self.works * (self.portions if config.stream_k else 1)
         self.grid = grid_clusters(config, target, pieces, self.n_tiles, copies)
+        weights = copies * self.padded_n * layout.total
+        self.look_ahead = look_ahead(weights, target.look_ahead, copies * self.grid)
         self.parts = TileParts(config.grid.cluster, config.row_team, config.accumulators, "uint32")
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts
@@ -155,11 +159,16 @@ class PipelinePlan(EpiloguePlan):
         """Stages of a tile that come before the producer's main loop does."""
         return T.if_then_else(first, self.stages_ahead, 0) if self.stages_ahead else 0
 
+    @property
+    def weights_once(self) -> bool:
+        """Whether the L2 cache gives up weights first."""
+        return self.config.weights_once or self.looks_ahead
+
     def delivery(self, operand: Operand) -> Delivery:
         """How an operand is loaded."""
         blocks = self.receivers if operand.value == self.config.grid.shared.value else 1
         weights = operand is Operand.WEIGHTS
-        once = self.config.weights_once if weights else self.config.input_once
+        once = self.weights_once if weights else self.config.input_once
         return Delivery(blocks, once=once)
 
     def loads(self, operand: Operand, stage: Any, rank: Any) -> Any:

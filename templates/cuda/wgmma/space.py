@@ -24,7 +24,7 @@ from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.range_rules import range_bytes, range_rules
 from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
-from autoq.templates.epilogue.cuda.parameters.lookups import table_bytes
+from autoq.templates.epilogue.cuda.parameters.long_table import lookup_bytes
 from autoq.templates.epilogue.cuda.values.requantisation import boundable
 
 # Registers that a consumer needs less where short forms finish whole tiles of one product of two
@@ -120,7 +120,7 @@ def _resource_rules(problem: Problem) -> list[Callable[[Any], bool]]:
         target = problem.target
         each = target.unit_smem_bytes // config.blocks_per_unit - target.reserved_smem_bytes
         layout = config.layout(problem.workload)
-        needed = config.smem_bytes(layout) + table_bytes(problem.workload.epilogue)
+        needed = config.smem_bytes(layout) + lookup_bytes(problem.workload.epilogue)
         needed += range_bytes(problem, config)
         return needed <= min(each, target.smem_bytes)
 

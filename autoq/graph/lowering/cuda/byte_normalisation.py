@@ -17,7 +17,7 @@ import numpy as np
 
 from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
-from autoq.templates.cuda.movement.row_formula import ROUNDS, RowFormula, RowValue
+from autoq.templates.cuda.movement.row_formula import BYTE_SHARE, ROUNDS, RowFormula, RowValue
 from autoq.templates.cuda.movement.rows_plan import RowArrays
 from autoq.templates.cuda.movement.written_values import float_literal
 
@@ -28,6 +28,8 @@ __device__ __forceinline__ float reciprocal_root(float variance) {
   return root;
 }
 """
+_SHARE = 2.0**-24
+"""What unsigned bytes are multiplied by, exactly (`row_formula.BYTE_SHARE`), as is what follows."""
 _LARGEST_STEP = 2.0**40
 """The largest scale and reciprocal of one: their squares are far from both ends of float32's
 range."""
@@ -49,19 +51,24 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
     scale, step = float(np.float32(first["scale"])), float(np.float32(last["scale"]))
     if not all(1 / _LARGEST_STEP < each < _LARGEST_STEP for each in (scale, step)):
         return None
-    share = float_literal(1 / arrays.row)
-    total, mean, spread, root, rest, offset = range(count, count + 6)
+    unsigned = arrays.operands[found.x].dtype == "uint8"
+    shares = (RowValue(BYTE_SHARE, (found.x,), True),) if unsigned else ()
+    unit = _SHARE if unsigned else 1.0
+    total, mean, spread, root, x = range(count, count + 5)
+    rest, offset = range(x + len(shares), x + len(shares) + 2)
     epsilon = f"__fmul_rn({{1}}, {float_literal(1 / scale**2)})"
     variance = f"__fmaf_rn({{0}}, {float_literal(1 / arrays.row**2)}, {epsilon})"
     in_steps = float_literal(1 / step)
+    of_rest = float_literal(1 / step / unit)
     values = (
         RowValue("Total", (found.x,), False, True),
-        RowValue(f"__fmul_rn({{0}}, {share})", (total,), False),
+        RowValue(f"__fmul_rn({{0}}, {float_literal(unit / arrays.row)})", (total,), False),
         RowValue("Spread", (found.x, total), False, True),
         RowValue(
-            f"__fmul_rn(reciprocal_root({variance}), {in_steps})", (spread, found.epsilon), False
+            f"__fmul_rn(reciprocal_root({variance}), {of_rest})", (spread, found.epsilon), False
         ),
-        RowValue("__fsub_rn({0}, {1})", (found.x, mean), True),
+        *shares,
+        RowValue("__fsub_rn({0}, {1})", (x if shares else found.x, mean), True),
         RowValue(f"__fmul_rn({{0}}, {in_steps})", (found.offset,), True),
         RowValue(
             "__fmaf_rn(__fmul_rn({0}, {1}), {2}, {3})", (rest, root, found.factor, offset), True

@@ -173,10 +173,13 @@ template <class State> __device__ __forceinline__ void store_own(
   const unsigned own = block.own_y(consumer);
   if (PERSISTENT && warp == 0 && lane == 0) wait_for_stores<true>();
   meet(FIRST_OWN + consumer, 128);  // all that was read from there has been
+  // Rows 8 apart are swizzled alike; a thread's columns 16 bytes apart differ in those bits alone.
+  const unsigned first = own + swizzled<LINE>((warp * 16 + lane / 4) * LINE + lane % 4 * 4);
   state.finish([&](const auto& values, int r, int column) {
-    const unsigned at = swizzled<LINE>((warp * 16 + r) * LINE + column % PART_VALUES * SIZE);
+    const int byte = column % PART_VALUES * SIZE - lane % 4 * 4;
+    const unsigned at = (first ^ byte) + (r - lane / 4) * LINE;
     asm volatile("st.shared.b32 [%0], %1;"
-                 :: "r"(own + column / PART_VALUES * QUERY_PART + at), "r"(state.word_of(values))
+                 :: "r"(at + column / PART_VALUES * QUERY_PART), "r"(state.word_of(values))
                  : "memory");
   }, lane);
   fence_shared();

@@ -24,7 +24,7 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.parameters.lookups import fill_table
+from autoq.templates.epilogue.cuda.parameters.long_table import await_table, copy_table
 
 
 @T.meta_class
@@ -90,7 +90,7 @@ def read_numbers_of_layer(plan, smem, limits, arrays, run, thread):
     elif plan.uniform:
         keep_start(plan, smem, limits, thread)
     if plan.epilogue.table:
-        fill_table(plan, smem, arrays.scalars, thread.lane)
+        copy_table(plan, smem, arrays.scalars, thread.lane)
     wait_for_predecessors()
     if plan.epilogue.dynamic:
         read_numbers(arrays.of_run, run.numbers)
@@ -130,6 +130,8 @@ def store_tile(plan, accumulator, finish, share):
 @T.inline
 def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     """Consumer warpgroup: outputs of a tile whose products have run, but for those of its tail."""
+    if plan.epilogue.table:
+        await_table()
     if plan.config.tail_stages > 0:
         finish_tile(plan, accumulator, operands, cursor, share.place.rank, share, finish, walk)
     elif plan.config.stream_k:

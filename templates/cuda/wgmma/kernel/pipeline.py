@@ -27,7 +27,7 @@ from autoq.templates.cuda.wgmma.kernel.copies import (
     own,
 )
 from autoq.templates.cuda.wgmma.kernel.producer import feed
-from autoq.templates.cuda.wgmma.kernel.start import Sources, Starter, start_block
+from autoq.templates.cuda.wgmma.kernel.start import Sources, Starter, ask_ahead, start_block
 from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.weighing import matched
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import read_limits
@@ -139,6 +139,7 @@ def build_pipeline(
             if warpgroup > 0:
                 read_limits(plan, limits, scalars)
         start_block(plan, smem, ring, slots, sources, starter)
+        ask_ahead(plan, weights, starter, block)
 
         if warpgroup == 0:
             feed(plan, smem, ring, slots, sources, starter)

@@ -31,7 +31,9 @@ def load_weights(plan, smem, offset, weight, n, step, to, full):
 def load_staying_weights(plan, smem, ring, weight, n, step, stage):
     """Producer thread: the weights of a stage's step of the reduction, to where they stay."""
     offset = T.meta_var(plan.memory.b_offset + step * plan.memory.b_stage_bytes)
-    load_weights(plan, smem, offset, weight, n, step, Delivery(), ring.full(stage))
+    load_weights(
+        plan, smem, offset, weight, n, step, Delivery(once=plan.looks_ahead), ring.full(stage)
+    )
 
 
 @T.inline

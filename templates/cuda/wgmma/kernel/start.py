@@ -63,6 +63,20 @@ def prefetch_maps(plan, sources, thread):
 
 
 @T.inline
+def ask_ahead(plan, weights, thread, block):
+    """A thread of that warp: the constants of kernels to come, behind what it asks for itself."""
+    if plan.looks_ahead:  # noqa: SIM102
+        if thread.is_of(3):  # noqa: SIM102
+            if T.cuda.elect_sync() != 0:
+                T.cuda.func_call(
+                    plan.look_ahead.name,
+                    weights.ptr_to([0]),
+                    block,
+                    source_code=plan.look_ahead.source,
+                )
+
+
+@T.inline
 def start_in_one_warp(plan, ring, slots, sources, thread):
     """One thread initialises all barriers."""
     if thread.is_of(0):

@@ -6,6 +6,7 @@ from autoq.templates.epilogue.cuda.parameters.lookups import table_argument
 from autoq.templates.epilogue.cuda.short_forms.words import (
     IS_CONVERTED,
     IS_ONE_SCALE,
+    IS_READ,
     NEITHER,
     START_WORD,
     WORDS,
@@ -234,10 +235,30 @@ def store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share):
 
 
 @T.inline
+def store_without_residual(plan, accumulator, arrays, smem, slot, limits, share):
+    """`store_tile` of bytes without a residual, in the shortest form that the operands allow.
+
+    Nearly all tables' are read, so that their kernels have no other short form.
+    """
+    if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
+        store_bounded_tile(
+            plan, plan.converted_rows, accumulator, arrays, smem, slot, limits, share
+        )
+    elif limits[0] == T.float32(IS_READ):
+        store_bounded_tile(plan, plan.read_rows, accumulator, arrays, smem, slot, limits, share)
+    elif (not plan.long_table) & (limits[0] != T.float32(NEITHER)):
+        store_bounded_tile(plan, plan.bounded_rows, accumulator, arrays, smem, slot, limits, share)
+    else:
+        store_tile(plan, accumulator, arrays, smem, share)
+
+
+@T.inline
 def store_groups_in_a_form(plan, accumulator, arrays, smem, slot, limits, share):
     """`store_tile` in the shortest form that the operands allow."""
     if plan.uniform:
         store_of_one_scale(plan, accumulator, arrays, smem, slot, limits, share)
+    elif plan.readable:
+        store_without_residual(plan, accumulator, arrays, smem, slot, limits, share)
     elif plan.bounded:
         if plan.convertible & (limits[0] == T.float32(IS_CONVERTED)):
             store_bounded_tile(

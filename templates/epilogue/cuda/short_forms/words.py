@@ -38,6 +38,15 @@ CONVERTED = np.dtype([
 takes the rounding away again, its scale, 2**24 times the residual's, the sum's offset, and the sign
 that the scales of the channels have got."""
 
+READ = np.dtype([
+    ("form", "<f4"),
+    ("unused", "<f4", 5),
+    ("zero_point", "<i4"),
+    ("turned", "<u4"),
+])  # fmt: skip
+"""Of `Form.READ`: what is added to a rounded value, and what turns the bits of four outputs.
+The words are those that BOUNDED reads without a residual, or a kernel would keep others for it."""
+
 ONE_SCALE = np.dtype([
     ("form", "<f4"),
     ("scale", "<f4"),
@@ -48,12 +57,15 @@ ONE_SCALE = np.dtype([
 """Of `Form.ONE_SCALE` and `Form.UNIFORM`: the scale of all channels, what is added to the scaled
 bits of an accumulator, and what accumulators start from."""
 
+ABOVE_FIRST = 256
+"""The entry of a long table that a value of 0 selects, which is even: ties are to even."""
+
 START_WORD = 3
 """The word of ONE_SCALE that is its `start`."""
 
 WORDS = BOUNDED.itemsize // 4
 
-NEITHER, IS_BOUNDED, IS_CONVERTED, IS_ONE_SCALE = 0.0, 1.0, 2.0, 3.0
+NEITHER, IS_BOUNDED, IS_CONVERTED, IS_ONE_SCALE, IS_READ = 0.0, 1.0, 2.0, 3.0, 4.0
 """Values of `form`: which of them the numbers are for."""
 
 
@@ -67,8 +79,8 @@ def with_numbers(source: str, dtype: np.dtype) -> str:
 
     A struct in its place gives other machine code for some kernels.
     """
-    for at, name in enumerate(dtype.names or ()):
-        word = f"limits[{at}]"
-        value = f"__float_as_int({word})" if dtype[name].kind == "i" else word
+    for name, (kind, first) in (dtype.fields or {}).items():
+        word = f"limits[{first // 4}]"
+        value = f"__float_as_int({word})" if kind.kind in "iu" else word
         source = re.sub(rf"\bnumber\.{name}\b", value, source)
     return source

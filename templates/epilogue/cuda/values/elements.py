@@ -21,6 +21,13 @@ __device__ __forceinline__ float scaled_@(int total, float scale) {
 """
 """scaled(total, scale): the value of an accumulator that holds its bias."""
 
+SCALED_READ = r"""
+__device__ __forceinline__ float scaled_@(int total, float scale) {
+  return __fmul_rn(__fadd_rn(__int_as_float(total), -12582912.f), scale);
+}
+"""
+"""The same of a sum that started at the bits of 1.5 * 2**23."""
+
 CLAMPED = r"""
 __device__ __forceinline__ float clamped_@(float v, float low, float high) {
   return fminf(fmaxf(v, low), high);

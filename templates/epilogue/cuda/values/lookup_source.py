@@ -14,6 +14,16 @@ __device__ __forceinline__ unsigned looked_up4_@(unsigned bytes, const void* tab
 """
 
 
+_LOOKUP_READ = r"""
+__device__ __forceinline__ unsigned looked_up4_@(int a, int b, int c, int d, const void* table) {
+  const unsigned char* entries = reinterpret_cast<const unsigned char*>(table);
+  const unsigned ab = __byte_perm(entries[a], entries[b], 0x0040);
+  const unsigned cd = __byte_perm(entries[c], entries[d], 0x0040);
+  return __byte_perm(ab, cd, 0x5410);
+}
+"""
+
+
 LOOK_UP_VECTOR = r"""
 __device__ __forceinline__ Raw<OUT, V> looked_up(
     const Raw<OUT, V>& bytes, const unsigned char* table) {
@@ -32,6 +42,11 @@ __device__ __forceinline__ Raw<OUT, V> looked_up(
 def lookup_source(epilogue: Epilogue) -> str:
     """Source of `looked_up4_@`(bytes, table), where the epilogue has a table."""
     return _LOOKUP if epilogue.table else ""
+
+
+def read_lookup_source() -> str:
+    """Source of `looked_up4_@`(four indices, table)."""
+    return _LOOKUP_READ
 
 
 def looked_up(epilogue: Epilogue, word: str) -> str:

@@ -34,7 +34,7 @@ static int __viaddmax_s32(int a, int b, int c) { return most(wrap(a, b), c); }
 static int __float2int_rn(float a) {
   return (int)least(most(__builtin_nearbyint((double)a), -2147483648.), 2147483647.);
 }
-static float __saturatef(float a) { return least(most(a, 0.f), 1.f); }
+static float __saturatef(float a) { return a > 0.f ? least(a, 1.f) : 0.f; }
 // Halves below 2**-14 are denormal.
 static float half(unsigned short bits) { return (float)bits * 0x1p-24f; }
 static unsigned saturate(int v, int low, int high) { return least(most(v, low), high) & 0xff; }
@@ -64,13 +64,15 @@ CASES = [
 def build(row: FragmentRows, form: Form) -> ctypes.CDLL:
     """A short form as a host library; inline PTX becomes C++ expressions."""
     rows = row.rows(form)
-    bounds = INTEGER_RANGE[row.epilogue.out_dtype]
-    source = re.sub(
-        r'asm\("cvt\.pack[^:]*: "=r"\((\w+)\) : "r"\((\w+)\), "r"\((\w+)\), "r"\((\w+)\)\);',
-        rf"\1 = saturate(\3, {bounds[0]}, {bounds[1]}) | saturate(\2, {bounds[0]}, {bounds[1]})"
-        r" << 8 | \4 << 16;",
-        rows.source,
-    )
+    source = rows.source
+    for dtype in ("int8", "uint8"):
+        bounds = ", ".join(map(str, INTEGER_RANGE[dtype]))
+        source = re.sub(
+            rf'asm\("cvt\.pack\.sat\.{element(dtype).ptx}[^:]*: "=r"\((\w+)\) : "r"\((\w+)\), '
+            r'"r"\((\w+)\), "r"\((\w+)\)\);',
+            rf"\1 = saturate(\3, {bounds}) | saturate(\2, {bounds}) << 8 | \4 << 16;",
+            source,
+        )
     source = re.sub(
         r'asm\("cvt\.f32\.f16[^:]*: "=f"\((.*?)\) : "h"\((.*)\)\);', r"\1 = half(\2);", source
     )
