@@ -28,7 +28,8 @@ class ResidualKnobs:
     """What a configuration has beside that of the product.
 
     lanes: threads that quantise a row.
-    wide_panels: whether clusters that quantise columns take 32 of them together instead of 16.
+    wide_panels: whether clusters that quantise columns take 32 of them together instead of 16, by
+        blocks of half as many rows.
     sum_rows: rows of a block of the pass over the product that finds what matters.
     rough_sums: whether a product whose consumers share tiles leaves weighed sums in single
         precision, from which most cuts follow, instead of a pass over it.

@@ -117,10 +117,19 @@ def test_clusters_take_all_panels(size: int, wide: bool) -> None:
     assert panels.columns * panels.count >= size
     assert 64 * panels.threads // panels.columns * panels.blocks >= size
     assert panels.clusters <= panels.count
-    assert panels.rounds == (size > 2048)
+    assert panels.rounds == (size > (1024 if wide else 2048))
     assert panels.clusters * panels.blocks * panels.threads <= HOPPER.units * 512
 
 
+def test_an_h200_runs_all_clusters_together() -> None:
+    """Its GPCs have room for 30 clusters of 8 and 14 of 16, as its driver says of these kernels."""
+    for wide, clusters in ((False, 30), (True, 14)):
+        panels = panels_of(8192, 8192, HOPPER, wide)
+        assert panels is not None and panels.clusters == clusters
+
+
 def test_longer_columns_are_read_twice() -> None:
-    assert panels_of(64, 8193, HOPPER) is None
+    assert panels_of(64, 16384, HOPPER) is not None
+    assert panels_of(64, 16385, HOPPER) is None
+    assert panels_of(64, 8193, HOPPER, True) is None
     assert panels_of(64, 64, parse_target("cuda:sm_80")) is None

@@ -25,17 +25,24 @@ from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT
 from autoq.templates.target import Target
 
-_ROWS = 1024
-"""Rows of a block: 16 of four columns for each thread."""
+_THREADS = 256
+"""Threads of a block, each of which has 16 rows of four columns."""
 _THREADS_A_UNIT = 512
 """Threads of a multiprocessor, which leave each of them 128 registers."""
-_CLUSTERS = (1, 2, 4, 8)
+_CLUSTERS = (1, 2, 4, 8, 16)
+"""Blocks of a cluster: of more than 8 a launch has to ask for, which the runtime does."""
 
 # Neighbouring lanes have a row of a panel, 64 or 128 bytes, and those that follow each other in
 # steps of as many have 128 or 64 neighbouring values of a column. Blocks of a cluster meet once
 # for each panel: sums of magnitudes are told with the largest values of the next one.
 _SOURCE = r"""
 struct Place { int rank, first, beside, thread; };  // first: row of the thread; beside: its column
+// Read anew for each panel: what follows from it would else take registers all the while.
+__device__ __forceinline__ Place place_of(int rank) {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return {rank, (rank * GROUPS + thread / ACROSS) * 16, thread % ACROSS * 4, thread};
+}
 // Writes the peaks of a panel, 16 of a column together.
 __device__ __forceinline__ void write_peaks(
     unsigned char* peaks, const Shared& s, int panel, const Place& at) {
@@ -63,53 +70,51 @@ __device__ __forceinline__ void write_bands(
 __device__ __forceinline__ void quantise_panel(
     const float4 (&v)[16], const float (&most)[4], void* values, void* residuals_of,
     const Shared& s, int panel, const Place& at) {
-  Steps steps[4];
+  unsigned rest[4][4];
+  int whole[4] = {};
   #pragma unroll
-  for (int c = 0; c < 4; ++c) steps[c] = {s.steps[at.beside + c], s.steps[PANEL + at.beside + c]};
-  float sums[4] = {};
-  unsigned words[4][4], rest[4][4];
-  #pragma unroll
-  for (int w = 0; w < 4; ++w) {
-    unsigned finest[4];
+  for (int c = 0; c < 4; ++c) {
+    const int column = panel + at.beside + c;
+    const Steps steps = {s.steps[at.beside + c], s.steps[PANEL + at.beside + c]};
+    float sum = 0.f;
+    unsigned words[4];
     #pragma unroll
-    for (int c = 0; c < 4; ++c) {
+    for (int w = 0; w < 4; ++w) {
       float q[4], finer[4];
       #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const float one = of_four(v[4 * w + i], c);
-        q[i] = quantised(one, steps[c]);
-        if constexpr (SUMS) sums[c] += magnitude(q[i]);
-        finer[i] = RESIDUAL ? residual(one, q[i], steps[c]) : 0.f;
+        q[i] = quantised(one, steps);
+        if constexpr (SUMS) sum += magnitude(q[i]);
+        finer[i] = RESIDUAL ? residual(one, q[i], steps) : 0.f;
       }
-      words[c][w] = word_of(q[0], q[1], q[2], q[3]);
-      rest[c][w] = finest[c] = word_of(finer[0], finer[1], finer[2], finer[3]);
+      words[w] = word_of(q[0], q[1], q[2], q[3]);
+      rest[c][w] = word_of(finer[0], finer[1], finer[2], finer[3]);
     }
-    if constexpr (TURNED) {
-      unsigned rows[4];
-      turn_four(finest, rows);
-      unsigned* band = s.bands + at.thread / ACROSS * BAND + at.thread % ACROSS;
-      #pragma unroll
-      for (int j = 0; j < 4; ++j) band[(4 * w + j) * ACROSS] = rows[j];
-    }
-  }
-  #pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    const int column = panel + at.beside + c;
-    if constexpr (SUMS)
+    if constexpr (SUMS) {
+      whole[c] = (int)sum;
       s.peaks[(at.beside + c) * PEAK_PITCH + at.thread / ACROSS] =
-          peak_of(magnitude(quantised(most[c], steps[c])));
+          peak_of(magnitude(quantised(most[c], steps)));
+    }
     if (at.first >= LENGTH || column >= COLUMNS) continue;
     const size_t to = packed_at(column, at.first) / 16;
-    static_cast<uint4*>(values)[to] =
-        make_uint4(words[c][0], words[c][1], words[c][2], words[c][3]);
+    static_cast<uint4*>(values)[to] = make_uint4(words[0], words[1], words[2], words[3]);
     if constexpr (RESIDUAL && !TURNED)
       static_cast<uint4*>(residuals_of)[to] =
           make_uint4(rest[c][0], rest[c][1], rest[c][2], rest[c][3]);
   }
-  if constexpr (SUMS) {
-    int whole[4] = {(int)sums[0], (int)sums[1], (int)sums[2], (int)sums[3]};
-    join_warp(whole, s.sum_parts, at.thread, added);
+  if constexpr (TURNED) {
+    unsigned* band = s.bands + at.thread / ACROSS * BAND + at.thread % ACROSS;
+    #pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const unsigned columns[4] = {rest[0][w], rest[1][w], rest[2][w], rest[3][w]};
+      unsigned rows[4];
+      turn_four(columns, rows);
+      #pragma unroll
+      for (int j = 0; j < 4; ++j) band[(4 * w + j) * ACROSS] = rows[j];
+    }
   }
+  if constexpr (SUMS) join_warp(whole, s.sum_parts, at.thread, added);
 }
 // The next panel, for all blocks of the cluster; whoever asks last leaves zero again.
 __device__ __forceinline__ int next_of(int* taken) {
@@ -121,16 +126,17 @@ __device__ __forceinline__ void quantise_panels(
     const float* x, const float* bias, int* taken, void* values, void* residuals_of, float* scales,
     int* magnitudes, unsigned char* peaks, unsigned char* shared, int block, int thread) {
   const int rank = block % BLOCKS;
-  const Place at = {rank, (rank * GROUPS + thread / ACROSS) * 16, thread % ACROSS * 4, thread};
   const Shared s = shared_of(shared);
   int following = block / BLOCKS, panel = PANEL * following;
-  ask_for(x, s.waiting, at.first, panel + at.beside, thread);
+  const Place start = place_of(rank);
+  ask_for(x, s.waiting, start.first, panel + start.beside, thread);
   // Others may still read what they were told a turn ago, so that there are two places for it.
   #pragma unroll 1
   for (int turn = 0, first = true;; turn ^= 1, first = false) {
     const bool last = following >= PANELS;  // no panel is left, but sums of the one before
     if (last && !SUMS) break;
     const int before = panel;
+    const Place at = place_of(rank);
     panel = PANEL * following;
     float4 v[16];
     float most[4] = {}, largest[4];
@@ -212,18 +218,18 @@ def panels_of(columns: int, length: int, target: Target, wide: bool = False) -> 
     """Clusters that run together; None where none holds a panel.
 
     A few less of large ones than multiprocessors have room for, since those of a GPC may be no
-    whole clusters. wide: panels have 32 columns instead of 16.
+    whole clusters. wide: panels have 32 columns instead of 16, and blocks half as many rows.
     """
-    blocks = next((n for n in _CLUSTERS if n * _ROWS >= length), None)
+    panel = 32 if wide else 16
+    rows = 16 * _THREADS * 4 // panel
+    blocks = next((n for n in _CLUSTERS if n * rows >= length), None)
     if target.compute_capability < 90 or blocks is None:
         return None
-    panel = 32 if wide else 16
-    threads = _ROWS // 16 * (panel // 4)
     count = blocks_for(columns, panel)
-    resident = target.units * (_THREADS_A_UNIT // threads) // blocks
+    resident = target.units * (_THREADS_A_UNIT // _THREADS) // blocks
     if blocks > 2:
-        resident = resident * 15 // 16
-    return Panels(threads, blocks, count, min(count, max(1, resident)), panel)
+        resident = resident * (15 if blocks <= 8 else 14) // 16
+    return Panels(_THREADS, blocks, count, min(count, max(1, resident)), panel)
 
 
 def panels_kernel(
