@@ -201,6 +201,16 @@ class LongTiling:
         return self._behind_terms + (self.all_staging_bytes if self.config.persistent else 0)
 
     @property
+    def cuts_last(self) -> bool:
+        """Whether of a tile's last stage only whole 32 of the rows that there are, are copied.
+
+        It is the last in memory too, belongs to one block, and its fragments are turned together.
+        """
+        config = self.config
+        alone = config.cluster == 1 and not config.turns_back
+        return config.rows > DEPTH and alone and config.whole_stages
+
+    @property
     def steps(self) -> int:
         """Most stages that all vector rows fill."""
         rows, workload = self.config.rows, self.workload

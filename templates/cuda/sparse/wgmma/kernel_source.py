@@ -31,8 +31,10 @@ __device__ __forceinline__ void multiply_columns(
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
-  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read.
-  constexpr bool FREE = ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS;
+  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read,
+  // if each tile ends with the second one.
+  constexpr bool FREE =
+      ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS && M % VECTOR == 0;
   if constexpr (!FREE) {
     asm volatile("cp.async.wait_all;" ::: "memory");
     asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
@@ -81,7 +83,8 @@ __device__ __forceinline__ void multiply_sparse(
       of_values.step = back ? -VALUE_BYTES : VALUE_BYTES;
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
           ((size_t)first * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
-      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
+      copy_stages(ring, b, of_values, of_rows, at, row.length, tile % PANELS * TILE,
+                  tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if constexpr (CLUSTER > 1) {  // others still arrive here
