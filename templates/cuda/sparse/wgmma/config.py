@@ -23,6 +23,9 @@ TEAM_COLUMNS = 64
 CHUNK_COLUMNS = 16
 """Columns that a warp takes of an instruction, neighbours in b."""
 
+HEAD_PLACES = 512
+"""Places of a vector row that lie where its number says too: those that are held ahead."""
+
 PIECE_BYTES = 16
 """Of a gathered row, that a thread copies at once."""
 

@@ -50,10 +50,12 @@ __device__ __forceinline__ void multiply_columns(
 
 __device__ __forceinline__ void multiply_sparse(
     unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
-    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
-    int thread) {
+    const int* lengths, const int* rows_of, const int* heads, const Constants& from, OUT* y,
+    int block, int thread) {
   const int warp = thread / 32, number = thread % 32;
   const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
+  Places of_rows;
+  if (warp >= CONSUMERS) of_rows.start_first(heads, block / PANELS, thread - 32 * CONSUMERS);
   if (thread == 0) open_ring(ring);
   if constexpr (CLUSTER > 1) {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -68,9 +70,9 @@ __device__ __forceinline__ void multiply_sparse(
     const int own = thread - 32 * CONSUMERS;
     const int* all_places = reinterpret_cast<const int*>(places);
     Values of_values = {nullptr, at, 0, VALUE_BYTES};
-    Places of_rows, of_next;
+    Places of_next;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
-    of_rows.start(all_places, row, goes_back(tile), own);
+    of_rows.go_on(all_places, row, own);
     if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
     do {
       VectorRow later = next;

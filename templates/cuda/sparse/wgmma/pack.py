@@ -7,7 +7,7 @@ import numpy as np
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.sparse.config import GROUP
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
-from autoq.templates.cuda.sparse.wgmma.config import DEPTH, LongTiling
+from autoq.templates.cuda.sparse.wgmma.config import DEPTH, HEAD_PLACES, LongTiling
 from autoq.templates.workload import Constants
 
 _COLUMN_BYTES = 16
@@ -22,6 +22,7 @@ def long_specs(tiling: LongTiling) -> tuple[TensorSpec, ...]:
         TensorSpec("starts", (count,), "int32"),
         TensorSpec("lengths", (count,), "int32"),
         TensorSpec("rows", (count,), "int32"),
+        TensorSpec("heads", (count, HEAD_PLACES), "int32"),
         *term_specs(tiling),
     )
 
@@ -32,7 +33,8 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     values: of each 32 vectors, or 16 of floats, and of each digit, the lowest first, two columns of
     16 bytes of each row, eights of rows one after the other. places: of each vector's row of b, in
     elements. starts, lengths, rows: of each vector row its first stage, its vectors and its first
-    row of y. Then what `pack_terms` gives.
+    row of y. heads: of each the places of its first stages, 0 behind its last. Then what
+    `pack_terms` gives.
     """
     workload, rows = tiling.workload, tiling.config.rows
     matrix = workload.matrix(constants)
@@ -59,7 +61,10 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     packed = values.reshape(tiling.steps, -1).view(np.int32)
     first_rows = order * workload.vector
     of_terms = (first_rows[:, None] + np.arange(workload.vector)).reshape(-1)
-    arrays = (packed, places, starts, lengths, first_rows)
+    head = np.arange(HEAD_PLACES) // rows
+    of_head = np.minimum(starts[:, None] + head, tiling.steps - 1)
+    heads = places[of_head, np.arange(HEAD_PLACES) % rows] * (head < stages[:, None])
+    arrays = (packed, places, starts, lengths, first_rows, heads)
     specs = long_specs(tiling)
     return (
         *(np.ascontiguousarray(a, spec.dtype) for a, spec in zip(arrays, specs, strict=False)),

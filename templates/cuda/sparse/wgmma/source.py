@@ -118,6 +118,7 @@ __device__ __forceinline__ VectorRow vector_row_of(
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
 // some stages together, of HELD times as many ahead.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+static_assert(HEAD == HELD * TOGETHER * ROWS);
 __device__ __forceinline__ int stages_of(const VectorRow& row) {
   return (row.length + ROWS - 1) / ROWS;
 }
@@ -131,16 +132,32 @@ struct Places {
     if (ahead > 0) held[u] = read_here(next);
     ahead -= TOGETHER, next += TURNS_BACK ? step : TOGETHER * ROWS;
   }
+  // Of a lane: which of the stages that are read together, and which of their rows.
+  static __device__ __forceinline__ int stage_of(int thread) { return thread % 32 / OWN_ROWS; }
+  static __device__ __forceinline__ int row_of(int thread) {
+    return thread / 32 * OWN_ROWS + thread % 32 % OWN_ROWS;
+  }
   __device__ __forceinline__ void start(
       const int* places, const VectorRow& row, bool back, int thread) {
-    const int number = thread % 32, stages = stages_of(row);
-    const int asked = number / OWN_ROWS;  // which of the stages that are read together
+    const int stages = stages_of(row), asked = stage_of(thread);
     ahead = stages - asked;
     step = back ? -TOGETHER * ROWS : TOGETHER * ROWS;
     const int first = row.stage + (back ? stages - 1 - asked : asked);
-    next = places + first * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
+    next = places + first * ROWS + row_of(thread);
     #pragma unroll
     for (int u = 0; u < HELD; ++u) read(u);
+  }
+  // A block's first tile: its places lie where its vector row's number says too, so that they do
+  // not wait for where its stages start.
+  __device__ __forceinline__ void start_first(const int* heads, int order, int thread) {
+    const int* head = heads + order * HEAD + stage_of(thread) * ROWS + row_of(thread);
+    #pragma unroll
+    for (int u = 0; u < HELD; ++u) held[u] = read_here(head + u * TOGETHER * ROWS);
+  }
+  __device__ __forceinline__ void go_on(const int* places, const VectorRow& row, int thread) {
+    const int asked = stage_of(thread) + HELD * TOGETHER;
+    ahead = stages_of(row) - asked, step = TOGETHER * ROWS;
+    next = places + (row.stage + asked) * ROWS + row_of(thread);
   }
 };
 
