@@ -14,21 +14,25 @@ __device__ __forceinline__ unsigned bytes_below(int boundary, int first) {
   const auto two = [&](int count) { return (1u << 8 * min(max(count, 0), 2)) - 1; };
   return two(boundary - first) | two(boundary - first - 8) << 16;
 }
-// Steps of a group: of the last one, if it is shared, the bytes of `own` are the group's and the
-// others the next one's.
+// Of a step that is shared the bytes of a mask are the group's and the others the next one's. The
+// mask is read where it is needed: registers are few.
 __device__ __forceinline__ void multiply_shared(
     int (&sums)[ALL_SUMS], int (&head)[ALL_SUMS], const Step& step, unsigned panel, bool shared,
-    const uint2& own, int origin) {
+    unsigned mask, int origin) {
   const unsigned at = panel + step.place * 16;
   unsigned even[CHUNKS][2], odd[CHUNKS][2];
   #pragma unroll
   for (int c = 0; c < CHUNKS; ++c) gather(even[c], odd[c], at ^ c * 16);
   Step part = step;
-  if (shared) part.values[0].x &= own.x, part.values[0].y &= own.y;
+  uint2 own;
+  if (shared) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(own.x), "=r"(own.y) : "r"(mask));
+    part.values[0].x &= own.x, part.values[0].y &= own.y;
+  }
   #pragma unroll
   for (int c = 0; c < CHUNKS; ++c) multiply_pair<0>(sums + 4 * c, even[c], odd[c], part);
   if (shared) {
-    part.values[0].x = step.values[0].x & ~own.x, part.values[0].y = step.values[0].y & ~own.y;
+    part.values[0].x ^= step.values[0].x, part.values[0].y ^= step.values[0].y;
     clear(head, origin);
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) multiply_pair<0>(head + 4 * c, even[c], odd[c], part);
@@ -52,48 +56,46 @@ __device__ __forceinline__ void multiply_sparse(
   start_panel(of_panel, b, first_column, thread);
   unsigned panel;  // kept in a register: the compiler would find the address anew in each step
   asm volatile("mov.u32 %0, %1;" : "=r"(panel) : "r"((unsigned)__cvta_generic_to_shared(smem)));
-  const uint2* next_values = reinterpret_cast<const uint2*>(values);
-  next_values += start * LEFT_DIGITS * 32 + number;
-  const Place* next_places = own_places(places, start, number);
+  const uint2* all_values = reinterpret_cast<const uint2*>(values);
+  const Place* all_places = own_places(places, 0, 0);
   Step ahead[PREFETCH];
   #pragma unroll
-  for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
-  int begin = __ldg(starts + group) / 32, stop_place = __ldg(starts + group + 1);
-  int row = __ldg(rows_of + group);
+  for (int p = 0; p < PREFETCH; ++p)
+    fetch_first(ahead[p], all_values + start * 32 + number, all_places + start * 32 + number, p);
+  bool early = __ldg(starts + group) / 32 < start;  // the group began in an earlier run
+  int stop_place = __ldg(starts + group + 1);
   const Channels own = terms_of(from);
-  Rows rows = rows_from(from, group, lane);
   for (int i = thread; i < 128; i += THREADS)
     masks[i] = make_uint2(bytes_below(i / 4, i % 4 * 2), bytes_below(i / 4, 16 + i % 4 * 2));
   load_panel(smem, of_panel, b, first_column, thread);
   __syncthreads();
   int sums[ALL_SUMS], head[ALL_SUMS];
   const int origin = start_of(own);  // of a group that several runs have the first one's alone
-  clear(sums, begin < start ? 0 : origin);
+  clear(sums, early ? 0 : origin);
   int base = start, at = start, end = 0;
   bool begun = false, unfinished = false;
   while (at < stop || begun) {
-    const int boundary = stop_place % 32;
     end = (stop_place + 31) / 32;
     const int last = min(end, stop);
-    const bool shares = boundary > 0 && end <= stop;
-    const uint2 bytes = masks[boundary * 4 + number % 4];
-    const int next_stop = __ldg(starts + group + 2), next_row = __ldg(rows_of + group + 1);
-    const Rows next_rows = rows_from(from, group + 1, lane);
+    const bool shares = stop_place % 32 > 0 && end <= stop;
+    const int next_stop = __ldg(starts + group + 2), row = __ldg(rows_of + group);
+    const Rows rows = rows_from(from, group, lane);
     do {
       #pragma unroll
       for (int p = 0; p < PREFETCH; ++p) {
         if ((unsigned)(base + p - at) < (unsigned)(last - at)) {
           const bool shared = shares && base + p == last - 1;
-          multiply_shared(sums, head, ahead[p], panel, shared, bytes, origin);
-          fetch(ahead[p], next_values, next_places, p + PREFETCH);
+          const unsigned mask = panel + MASKS_START + (stop_place % 32 * 4 + number % 4) * 8;
+          multiply_shared(sums, head, ahead[p], panel, shared, mask, origin);
+          const unsigned next = base * 32 + number;
+          fetch(ahead[p], all_values + next, all_places + next, p + PREFETCH);
         }
       }
       if (base + PREFETCH > last) break;
-      base += PREFETCH, next_values += PREFETCH * LEFT_DIGITS * 32;
-      next_places = own_places(next_places, PREFETCH, 0);
+      base += PREFETCH;
     } while (base < last);
     at = last;
-    if (begin < start) {
+    if (early) {
       #pragma unroll
       for (int i = 0; i < ALL_SUMS; ++i) pieces[(warp * ALL_SUMS + i) * 32 + number] = sums[i];
     } else if (last < end) {
@@ -104,8 +106,8 @@ __device__ __forceinline__ void multiply_sparse(
     }
     #pragma unroll
     for (int i = 0; i < ALL_SUMS; ++i) sums[i] = shares ? head[i] : origin;
-    begun = shares, begin = end - shares;
-    stop_place = next_stop, row = next_row, rows = next_rows, ++group;
+    begun = shares, early = false;
+    stop_place = next_stop, ++group;
   }
   __syncthreads();
   if (!unfinished) return;
@@ -117,6 +119,6 @@ __device__ __forceinline__ void multiply_sparse(
     for (int i = 0; i < ALL_SUMS; ++i)
       sums[i] = added(sums[i], pieces[((warp + other) * ALL_SUMS + i) * 32 + number]);
   }
-  finish(sums, rows, own, from, y, row, lane);
+  finish(sums, rows_from(from, group, lane), own, from, y, __ldg(rows_of + group), lane);
 }
 """

@@ -124,8 +124,9 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         return anywhere and least <= tiling.row_bytes <= _MOST_ROW_BYTES
 
     def warps_have_registers(config: PanelConfig) -> bool:
-        """24 warps have 80 registers each, which sums of several digits take: others fit in 64."""
-        return config.warps != _WARPS_OF_DIGITS or (config.staged and tiling_of(config).planes > 1)
+        """24 warps have 80 registers each, for sums of several digits or groups: others fit in 64."""
+        several = config.shares or tiling_of(config).planes > 1
+        return config.warps != _WARPS_OF_DIGITS or (config.staged and several)
 
     def nibbles_are_whole(config: PanelConfig) -> bool:
         """Values of b of 4 bits that are gathered from the L2 come four together."""
