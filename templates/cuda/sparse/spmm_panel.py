@@ -41,8 +41,8 @@ _COLUMNS = (16, 32, 64, 128)
 _SMALL_COLUMNS = 32
 """Columns of panels that may be wider than y."""
 _LEAST_ROW_BYTES = 32
-_WARPS = (4, 8, 16, 24, 32)
-_WARPS_OF_DIGITS = 24
+_WARPS = (4, 8, 16, 24, 28, 32)
+_WARPS_OF_SUMS = (24, 28)
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
@@ -124,9 +124,12 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         return anywhere and least <= tiling.row_bytes <= _MOST_ROW_BYTES
 
     def warps_have_registers(config: PanelConfig) -> bool:
-        """24 warps have 80 registers each, for sums of several digits or groups: others fit in 64."""
+        """24 and 28 warps have 80 and 72 registers each, for sums of several digits or groups.
+
+        Others fit in 64.
+        """
         several = config.shares or tiling_of(config).planes > 1
-        return config.warps != _WARPS_OF_DIGITS or (config.staged and several)
+        return config.warps not in _WARPS_OF_SUMS or (config.staged and several)
 
     def nibbles_are_whole(config: PanelConfig) -> bool:
         """Values of b of 4 bits that are gathered from the L2 come four together."""
