@@ -214,15 +214,17 @@ __device__ __forceinline__ void copy_stages(
       values.ask(ring, rank, BULK ? rows * own_bytes : 0, depths * (VALUE_BYTES / DEPTHS));
     }
     __syncwarp();
+    // Asked of each copy: of a branch around the shuffles the compiler would not know that a warp's
+    // lanes take it together.
     const bool here = !CUTS_LAST || first / 32 * 32 < left;
     const unsigned to = ring.rows(at.stage) + first * PITCH;
-    if (by_bulk && here) {
+    if (by_bulk) {
       #pragma unroll 1
       for (int row = 0; row < OWN_ROWS; row += 8) {
         int from[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) from[i] = __shfl_sync(0xffffffffu, place, lane + row + i);
-        if (is_elected()) {
+        if (is_elected() && here) {
           #pragma unroll
           for (int i = 0; i < 8; ++i)
             copy(to + (row + i) * PITCH, own_columns + in_bytes(from[i]), own_bytes, full);
@@ -232,7 +234,7 @@ __device__ __forceinline__ void copy_stages(
     }
     // The lanes of a round have whole rows where these divide 32 pieces.
     #pragma unroll 1
-    for (int piece = by_bulk || !here ? PIECES : 0; piece < PIECES; piece += BATCH) {
+    for (int piece = by_bulk ? PIECES : 0; piece < PIECES; piece += BATCH) {
       int from[BATCH];
       #pragma unroll
       for (int i = 0; i < BATCH; ++i)
@@ -240,7 +242,7 @@ __device__ __forceinline__ void copy_stages(
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
         const int column = column_of(piece + i);
-        if (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N))
+        if (here && (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N)))
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                        :: "r"(to + row_of(piece + i) * PITCH + column),
                           "l"(own_columns + (in_bytes(from[i]) + column))
