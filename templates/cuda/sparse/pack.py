@@ -197,7 +197,20 @@ def in_steps(
         np.minimum(np.arange(tiling.step) % BANK_ROWS, matrix.columns - 1), (steps, tiling.step)
     ).copy()
     columns[step, position] = homes[arranged]
+    if not tiling.config.staged:
+        columns = filled_up(columns, np.bincount(step, minlength=steps))
     return value_words(tiling, step, position, matrix.values[arranged]), columns
+
+
+def filled_up(columns: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Rows of b of steps [steps, step] with so many vectors each, and behind these the first ones.
+
+    What is gathered from the L2 is then gathered once: rows that all steps named would be waited
+    for by all multiprocessors.
+    """
+    position = np.arange(columns.shape[1])
+    again = np.take_along_axis(columns, position % np.maximum(counts, 1)[:, None], axis=1)
+    return np.where((position < counts[:, None]) | (counts == 0)[:, None], columns, again)
 
 
 def value_words(

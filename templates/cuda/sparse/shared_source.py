@@ -20,22 +20,27 @@ __device__ __forceinline__ void multiply_shared(
     int (&sums)[ALL_SUMS], int (&head)[ALL_SUMS], const Step& step, unsigned panel, bool shared,
     unsigned mask, int origin) {
   const unsigned at = panel + step.place * 16;
-  unsigned even[CHUNKS][2], odd[CHUNKS][2];
-  #pragma unroll
-  for (int c = 0; c < CHUNKS; ++c) gather(even[c], odd[c], at ^ c * 16);
-  Step part = step;
-  uint2 own;
-  if (shared) {
-    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(own.x), "=r"(own.y) : "r"(mask));
-    part.values[0].x &= own.x, part.values[0].y &= own.y;
-  }
-  #pragma unroll
-  for (int c = 0; c < CHUNKS; ++c) multiply_pair<0>(sums + 4 * c, even[c], odd[c], part);
-  if (shared) {
-    part.values[0].x ^= step.values[0].x, part.values[0].y ^= step.values[0].y;
+  if (!shared) {
+    #pragma unroll
+    for (int c = 0; c < CHUNKS; ++c) {
+      unsigned even[2], odd[2];
+      gather(even, odd, at ^ c * 16);
+      multiply_pair<0>(sums + 4 * c, even, odd, step);
+    }
+  } else {
+    Step part = step, rest = step;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(part.values[0].x), "=r"(part.values[0].y) : "r"(mask));
+    part.values[0].x &= step.values[0].x, part.values[0].y &= step.values[0].y;
+    rest.values[0].x ^= part.values[0].x, rest.values[0].y ^= part.values[0].y;
     clear(head, origin);
     #pragma unroll
-    for (int c = 0; c < CHUNKS; ++c) multiply_pair<0>(head + 4 * c, even[c], odd[c], part);
+    for (int c = 0; c < CHUNKS; ++c) {
+      unsigned even[2], odd[2];
+      gather(even, odd, at ^ c * 16);
+      multiply_pair<0>(sums + 4 * c, even, odd, part);
+      multiply_pair<0>(head + 4 * c, even, odd, rest);
+    }
   }
 }
 // As the runs of whole steps; `starts` are in places of steps, and a group whose first vectors

@@ -11,6 +11,8 @@ from autoq.templates.cuda.sparse.wgmma.config import DEPTH, HEAD_PLACES, LongTil
 from autoq.templates.workload import Constants
 
 _COLUMN_BYTES = 16
+_GOLDEN = 0.6180339887
+"""The share of a circle that spreads any number of multiples of it."""
 
 
 def long_specs(tiling: LongTiling) -> tuple[TensorSpec, ...]:
@@ -46,9 +48,11 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
     own_start[order] = starts
     vector_row = matrix.vector_row_of
     within = np.arange(len(vector_row)) - matrix.pointers[:-1][vector_row]
+    within = (within + turns(order, matrix.lengths)[vector_row]) % matrix.lengths[vector_row]
     stage, position = own_start[vector_row] + within // rows, within % rows
     places = np.zeros((tiling.steps, rows), np.int32)
     places[stage, position] = matrix.indices * workload.n
+    places = filled_up(places, starts, stages, lengths)
     step, half, at = value_of(position) if workload.floating else byte_of(position)
     held = _COLUMN_BYTES // tiling.value_size
     digits = tiling.left_digits
@@ -70,6 +74,33 @@ def pack_long(tiling: LongTiling, constants: Constants) -> tuple[np.ndarray, ...
         *(np.ascontiguousarray(a, spec.dtype) for a, spec in zip(arrays, specs, strict=False)),
         *pack_terms(tiling, constants, of_terms),
     )
+
+
+def turns(order: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """By how many places the columns of each vector row are turned, [vector rows].
+
+    Blocks that run at once go through columns at the same pace: in the order of columns they would
+    all ask for the same rows of b at the same time. Neighbours in the order start far apart.
+    """
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return (place * _GOLDEN % 1 * lengths).astype(np.int64)
+
+
+def filled_up(
+    places: np.ndarray, starts: np.ndarray, stages: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """Places behind the last vector of each vector row are those of its first ones.
+
+    Blocks that all copied the same row there would wait for one line of the L2.
+    """
+    rows = places.shape[1]
+    row = np.repeat(np.arange(len(starts)), stages * rows)
+    at = np.arange(len(row)) - (np.cumsum(stages * rows) - stages * rows)[row]
+    first = starts[row] * rows
+    flat = places.reshape(-1)
+    flat[first + at] = flat[first + at % np.maximum(lengths[row], 1)]
+    return flat.reshape(places.shape)
 
 
 def value_of(position: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
