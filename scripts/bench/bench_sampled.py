@@ -6,8 +6,9 @@
 Masks have the shapes of pruned layers, 16 of each sparsity, with uneven rows, each scalar a vector.
 Kernels are untuned. Every element of an output is compared before a time counts, which is the
 median over replays of a CUDA graph. `--prepare` compiles, packs and computes what outputs must be,
-without a GPU. The output's `means` are geometric, of how many times as fast as the dense product of
-float16 a type is. `--plot` draws them and needs matplotlib.
+without a GPU. Rows of an output that is there stay, but for those of cases that are measured anew,
+and `--rest` takes the cases that it lacks. The output's `means` are geometric, of how many times as
+fast as the dense product of float16 a type is. `--plot` draws them and needs matplotlib.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,18 +79,35 @@ def measured(cases: Sequence[SampledCase], options: argparse.Namespace) -> dict[
         "device": host.device, "driver": host.driver, "date": str(datetime.date.today()),
         "commit": commit(),
     }  # fmt: skip
-    rows: list[dict[str, Any]] = []
+    kept, rows = kept_rows(options.output, heading, by_name), []
     folder, store = options.work / "cases", options.work / "kernels"
     for row in measure(list(enumerate(cases)), folder, store, Device(0), host.target, _TIMING):
         case = by_name[row["case"]]
         own = {key: row[key] for key in ("case", "sparsity", "us", "failure")}
-        rows.append({**own, "dtype": case.workload.a_dtype, **dense.times(case)})
+        of_run = {"date": heading["date"], "commit": heading["commit"]}
+        rows.append({**own, "dtype": case.workload.a_dtype, **dense.times(case), **of_run})
         if len(rows) % len(OUTPUTS) == 0:
-            result = {**heading, "means": means(rows), "rows": rows}
+            result = {**heading, "means": means(kept + rows), "rows": kept + rows}
             options.output.write_text(text_of(result))
-    for row in means(rows):
+    for row in means(kept + rows):
         print(row)
-    return {**heading, "means": means(rows), "rows": rows}
+    return {**heading, "means": means(kept + rows), "rows": kept + rows}
+
+
+def kept_rows(
+    path: Path, heading: Mapping[str, Any], measured: Container[str]
+) -> list[dict[str, Any]]:
+    """The rows of a file that is there, each with its day and commit, but for measured cases.
+
+    Raises SystemExit for a file of another device.
+    """
+    if not path.exists():
+        return []
+    held = json.loads(path.read_text())
+    if held["device"] != heading["device"]:
+        raise SystemExit(f"{path} is of {held['device']}, this device is {heading['device']}")
+    of_file = {name: held[name] for name in ("date", "commit")}
+    return [{**of_file, **row} for row in held["rows"] if row["case"] not in measured]
 
 
 def jobs_of(number: int, case: SampledCase, target: Target) -> list[SparseJob]:
@@ -167,12 +185,16 @@ def main() -> None:
     parser.add_argument("--target", default="cuda:sm_90a", help="of --prepare")
     parser.add_argument("--processes", type=int, default=2, help="of --prepare")
     parser.add_argument("--cases", default="", help="part of the names")
+    parser.add_argument("--rest", action="store_true", help="cases that the output lacks")
     parser.add_argument("--k", type=int, default=256)
     parser.add_argument("--vector", type=int, default=8)
     parser.add_argument("--output", type=Path)
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     cases = [c for c in sampled_collection(options.k, options.vector) if options.cases in c.name]
+    if options.rest and options.output is not None and options.output.exists():
+        there = {row["case"] for row in json.loads(options.output.read_text())["rows"]}
+        cases = [case for case in cases if case.name not in there]
     if options.prepare:
         target = resolve(options.target).target
         folder, store = options.work / "cases", options.work / "kernels"

@@ -176,11 +176,29 @@ def regrouped(matrix: VectorMatrix, vector: int) -> VectorMatrix:
         return matrix
     if matrix.vector % vector == 0:
         return _parted(matrix, vector)
+    if vector % matrix.vector == 0:
+        return _joined(matrix, vector)
     rows, columns, values = matrix.entries()
     kept = values != 0
     return from_entries(
         (matrix.rows, matrix.columns), vector, rows[kept], columns[kept], values[kept]
     )
+
+
+def _joined(matrix: VectorMatrix, vector: int) -> VectorMatrix:
+    """Neighbouring vectors as one that they divide."""
+    kept = np.flatnonzero(matrix.values.any(axis=1))
+    together, width = vector // matrix.vector, max(matrix.columns, 1)
+    row = matrix.vector_row_of[kept].astype(np.int64)
+    keys = row // together * width + matrix.indices[kept]
+    found, place = np.unique(keys, return_inverse=True)
+    values = np.zeros((len(found), together, matrix.vector), matrix.values.dtype)
+    values[place, row % together] = matrix.values[kept]
+    lengths = np.bincount(found // width, minlength=-(-matrix.rows // vector))
+    pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = (found % width).astype(np.int32)
+    packed = values.reshape(-1, vector)
+    return VectorMatrix(matrix.rows, matrix.columns, vector, pointers, indices, packed)
 
 
 def _parted(matrix: VectorMatrix, vector: int) -> VectorMatrix:

@@ -2,9 +2,10 @@
 
 Takes the files of `bench_sparse.py --set collection`, of any widths, and writes one JSON with a row
 for each matrix and width: the untuned default, the fastest configuration that was tried, and the
-peers, cuSPARSE's with blocks of each size. `means` says how many times as long each peer takes as
-the untuned default and as the fastest, geometric means over the matrices that it computes, by width
-and by sparsity. A PNG of the same name shows them.
+peers, cuSPARSE's with blocks of each size. `--kept` names an earlier output: its matrices that the
+files lack stay, and so do peers' times. `means` says how many times as long each peer takes as the
+untuned default and as the fastest, geometric means over the matrices that it computes, by width and
+by sparsity. A PNG of the same name shows them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def condensed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         best = min(own, key=lambda row: row["us"])
         row = {
             "case": case, "n": width_of(case), "sparsity": best["sparsity"],
-            "variation": best["variation"], "default_us": rounded(own[0]["us"]),
+            "variation": best["variation"], "date": best["date"], "commit": best["commit"],
+            "default_us": rounded(own[0]["us"]),
             "us": rounded(best["us"]), "template": best["template"], "config": best["config"],
             "tried": len(own),
         }  # fmt: skip
@@ -51,6 +53,19 @@ def condensed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         blocks = [us for name, us in peers.items() if name.startswith(_BLOCKED)]
         rows.append(row | peers | ({FASTEST_BLOCKS: min(blocks)} if blocks else {}))
     return rows
+
+
+def joined(
+    kept: Iterable[Mapping[str, Any]], rows: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """New rows with kept peers that they lack, and kept rows of other matrices, by width."""
+    found = {row["case"]: dict(row) for row in kept}
+    for row in rows:
+        peers = {name: us for name, us in found.get(row["case"], {}).items() if is_peer(name)}
+        found[row["case"]] = peers | row
+    own = ("case", "n", "sparsity", "variation", "date", "commit")
+    ordered = [{name: row[name] for name in (*own, *row) if name in row} for row in found.values()]
+    return sorted(ordered, key=lambda row: row["n"])
 
 
 def width_of(case: str) -> int:
@@ -92,16 +107,23 @@ def mean(ratios: Sequence[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", type=Path, nargs="+", help="files of bench_sparse.py")
+    parser.add_argument("--kept", type=Path, help="an earlier output")
     parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
     options = parser.parse_args()
     files = [json.loads(path.read_text()) for path in options.parts]
     if len({file["device"] for file in files}) != 1:
         parser.error("the files are of several devices")
-    rows = condensed(files)
+    rows, before = condensed(files), {"rows": [], "runs": []}
+    if options.kept:
+        before = json.loads(options.kept.read_text())
+        if before["device"] != files[0]["device"]:
+            parser.error(f"{options.kept} is of {before['device']}")
+    rows = joined(before["rows"], rows)
     result = {
         "device": files[0]["device"],
-        "runs": [{name: file[name] for name in ("driver", "date", "commit", "peers")}
-                 for file in files],
+        "runs": [*before["runs"],
+                 *({name: file[name] for name in ("driver", "date", "commit", "peers")}
+                   for file in files)],
         "means": means(rows), "rows": rows,
     }  # fmt: skip
     lines = ",\n ".join(json.dumps(row) for row in rows)

@@ -197,6 +197,8 @@ def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.
     to = np.where(within < warps, group * warps + within, rest[group] + within - warps)
     specs = packed(workload, config)
     moved = [np.zeros(spec.shape, spec.dtype) for spec in specs[:3]]
+    # A warp without a step gathers what the group's first one does, times 0.
+    moved[1][: groups * warps] = np.repeat(places[first], warps, axis=0)
     for new, old in zip(moved, (values, places), strict=False):
         new[to] = old[: len(to)]
     moved[2][:, :3] = np.stack([rest, count, rows[:groups]], axis=1)

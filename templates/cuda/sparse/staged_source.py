@@ -18,17 +18,19 @@ PANEL_SOURCE = r"""
 constexpr int CHUNKS = ROW_BYTES / 16, CHUNK_COLUMNS = COLUMNS / CHUNKS;
 constexpr bool WIDENS = NIBBLES && DIGIT_BITS == 8;
 
+// What a chunk of the panel is in b, and as it is stored: nibbles are widened behind all loads, so
+// that none is waited for by the next.
+template <bool NARROW> struct InB { using Chunk = uint4; };
+template <> struct InB<true> { using Chunk = uint2; };
+using Chunk = InB<WIDENS>::Chunk;
+__device__ __forceinline__ uint4 whole(uint2 chunk) { return widened(chunk); }
+__device__ __forceinline__ uint4 whole(uint4 chunk) { return chunk; }
 // A chunk of a row of b from `column` on; 0 behind the last column.
-__device__ __forceinline__ uint4 load_columns(const B* b, int row, int column) {
-  if (!COLUMNS_INSIDE && column >= N) return make_uint4(0, 0, 0, 0);
-  if constexpr (WIDENS) {
-    const uint2* from = reinterpret_cast<const uint2*>(b + (row * N + column) / 2);
-    return widened(STREAMED ? __ldcs(from) : __ldg(from));
-  } else {
-    const uint4* from =
-        reinterpret_cast<const uint4*>(b + (row * N + column) / (NIBBLES ? 2 : 1));
-    return STREAMED ? __ldcs(from) : __ldg(from);
-  }
+__device__ __forceinline__ Chunk load_columns(const B* b, int row, int column) {
+  if (!COLUMNS_INSIDE && column >= N) return {};
+  const Chunk* from =
+      reinterpret_cast<const Chunk*>(b + (row * N + column) / (NIBBLES ? 2 : 1));
+  return STREAMED ? __ldcs(from) : __ldg(from);
 }
 // The second place of row `low` of an eight, which has other banks: an eight's rows are turned.
 __device__ __forceinline__ unsigned second_place(unsigned eight, unsigned low) {
@@ -66,9 +68,10 @@ __device__ __forceinline__ void store_value(unsigned char* panel, int row, int b
 
 // Pieces of 16 bytes of the panel that a thread reads at once, of some turns. From one turn to
 // the next a thread goes on by whole eights of rows, so that its place in an eight stays.
-constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS, AT_ONCE = 4;
+constexpr int PIECES = K * CHUNKS, TURNS = (PIECES + THREADS - 1) / THREADS;
+constexpr int AT_ONCE = WIDENS ? 8 : 4;  // 64 bytes
 constexpr unsigned EIGHTS_A_TURN = THREADS / CHUNKS / 8;
-struct PanelPieces { uint4 columns[AT_ONCE]; };
+struct PanelPieces { Chunk columns[AT_ONCE]; };
 struct Piece {
   unsigned eight, low, at;
   __device__ __forceinline__ Piece(unsigned thread, int turn)
@@ -94,11 +97,11 @@ __device__ __forceinline__ void store_pieces(
   for (int u = 0; u < AT_ONCE; ++u) {
     const Piece piece(thread, turn + u);
     if (!piece.is_there(turn + u)) continue;
-    store_columns(panel, piece.row(), piece.at * 16, held.columns[u]);
+    const uint4 columns = whole(held.columns[u]);
+    store_columns(panel, piece.row(), piece.at * 16, columns);
     if constexpr (COPIED_ROWS > 0)
       if (piece.row() < COPIED_ROWS)
-        store_columns(
-            panel, second_place(piece.eight, piece.low), piece.at * 16, held.columns[u]);
+        store_columns(panel, second_place(piece.eight, piece.low), piece.at * 16, columns);
   }
 }
 // The first pieces are on their way while a warp reads what it multiplies.

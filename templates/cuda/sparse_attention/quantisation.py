@@ -10,19 +10,25 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.functions import DeviceFunction
+from autoq.templates.cuda.device.launch.dependent_launch import cooperating
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.sparse_attention.held_source import HELD_SOURCE
 from autoq.templates.cuda.sparse_attention.quantise_source import (
     QUANTISE_SOURCE,
     VALUES_SOURCE,
 )
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
-from autoq.templates.program import Stage
+from autoq.templates.program import Initially, Stage, Workspace
 from autoq.templates.target import Target
 
 _THREADS = 256
 _PARTS = 32
 """Parts of a pair's keys and values whose largest magnitudes are taken apart."""
+_HOLDING_THREADS, _MOST_HELD = 1024, 4
+"""Threads of a block that holds its part, and chunks of keys, and of values, of each of them."""
+_MOST_PARTS = 32
+"""A warp's lanes wait for one each."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +82,56 @@ class Quantisation:
             TensorSpec("kv_steps", (pairs, 2), "float32"),
         )
 
-    def stages(self, target: Target) -> tuple[Stage, Stage]:
-        """Largest magnitudes, then bytes."""
+    def held_parts(self, target: Target) -> int:
+        """Parts of a pair that blocks hold, all at once on the device; 0 where they do not fit."""
+        parts = min(_MOST_PARTS, target.units // self.workload.pairs)
+        if self.queries or parts == 0 or self._turns(parts) > _MOST_HELD:
+            return 0
+        return parts if self._held_bytes(parts) <= target.smem_bytes else 0
+
+    def _turns(self, parts: int) -> int:
+        """Chunks of keys of a thread."""
+        return -(-self._of_part(parts) // _HOLDING_THREADS)
+
+    def _of_part(self, parts: int) -> int:
+        """Chunks of keys of a part."""
+        return -(-self.padded_keys * (self.wide // 16) // parts)
+
+    def _held_bytes(self, parts: int) -> int:
+        """Shared memory of values, and of a word of each warp and one of all."""
+        return self._turns(parts) * 2 * 16 * _HOLDING_THREADS + 4 * 33
+
+    def workspaces(self, target: Target) -> tuple[Workspace, ...]:
+        """What is between the stages, and what they leave behind."""
+        parts, pairs = self.held_parts(target), self.workload.pairs
+        between = Workspace(self.maxima)
+        if parts:
+            spec = TensorSpec("largest", (pairs * (parts + 1),), "uint32")
+            between = Workspace(spec, Initially.STAYS_ZERO)
+        return (between, *map(Workspace, self.writes))
+
+    def stages(self, target: Target) -> tuple[Stage, ...]:
+        """Largest magnitudes, then bytes; both at once where blocks hold all keys and values."""
+        parts = self.held_parts(target)
+        return (self._held(parts, target),) if parts else self._in_two(target)
+
+    def _held(self, parts: int, target: Target) -> Stage:
+        own = {
+            "PARTS": parts, "THREADS": _HOLDING_THREADS, "TURNS": self._turns(parts),
+            "OF_PART": self._of_part(parts), "PAIRS": self.workload.pairs,
+        }  # fmt: skip
+        functions = DeviceNamespace(
+            "sparse_quantise", VALUES_SOURCE + HELD_SOURCE, {}, {**self.constants, **own}
+        )
+        between, *_ = self.workspaces(target)
+        shape = (self.workload.pairs * parts, _HOLDING_THREADS, self._held_bytes(parts))
+        _, k, v = self.workload.inputs
+        writes = (*self.writes, between.spec)
+        return stage(
+            functions.function("quantise_held"), (k, v), writes, shape, target, together=True
+        )
+
+    def _in_two(self, target: Target) -> tuple[Stage, Stage]:
         workload, chunks = self.workload, self.wide // 16
         own = {"PARTS": _PARTS, "THREADS": _THREADS}
         functions = DeviceNamespace(
@@ -102,8 +156,12 @@ def stage(
     writes: Sequence[TensorSpec],
     shape: tuple[int, int, int],
     target: Target,
+    together: bool = False,
 ) -> Stage:
-    """A stage of function(smem?, reads, writes, block, thread): blocks, threads, shared bytes."""
+    """A stage of function(smem?, reads, writes, block, thread): blocks, threads, shared bytes.
+
+    together: whether blocks wait for one another, so that all run at once.
+    """
     blocks, threads, smem_bytes = shape
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
@@ -114,5 +172,7 @@ def stage(
         call(function, smem.data, *pointers, block, thread)
 
     kernel = thread_kernel([*reads, *writes], blocks, threads, target, body)
+    if together:
+        kernel = cooperating(kernel)
     names = ([spec.name for spec in specs] for specs in (reads, writes))
     return Stage(kernel, *(tuple(each) for each in names))

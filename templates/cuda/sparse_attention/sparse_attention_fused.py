@@ -36,7 +36,7 @@ from autoq.templates.cuda.sparse_attention.schedule import (
     schedule_specs,
 )
 from autoq.templates.operators.sparse_attention import SparseAttention
-from autoq.templates.program import Program, Workspace
+from autoq.templates.program import Program
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -151,8 +151,7 @@ def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Pro
     reads = (workload.inputs[0], *quantisation.writes, *packed(workload, config))
     shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
     attend = stage(_attend(tiling, target), reads, workload.outputs, shape, target)
-    workspaces = (quantisation.maxima, *quantisation.writes)
-    return Program((*quantisation.stages(target), attend), tuple(map(Workspace, workspaces)))
+    return Program((*quantisation.stages(target), attend), quantisation.workspaces(target))
 
 
 def pack(

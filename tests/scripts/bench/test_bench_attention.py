@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import json
 from pathlib import Path
 
 import bench_attention
 import bench_sampled
 import numpy as np
+import pytest
 from array_files import read_arrays
 from bench_attention import MaskedCase
 from cases.sampled_collection import sampled_collection
@@ -48,3 +50,16 @@ def test_the_collection_runs_with_defaults() -> None:
     case = sampled_collection()[0]
     (job,) = bench_sampled.jobs_of(7, case, TARGET)
     assert (job.case, job.template) == (7, "sddmm_gathered")
+
+
+def test_rows_of_sampled_products_that_are_there_stay(tmp_path: Path) -> None:
+    head = {"device": "a GPU", "date": "2026-01-02", "commit": "fedcba98"}
+    path = tmp_path / "sampled.json"
+    assert bench_sampled.kept_rows(path, head, ()) == []
+    old = {"device": "a GPU", "date": "2026-01-01", "commit": "01234567"}
+    rows = [{"case": "one", "us": 1.0}, {"case": "two", "us": 2.0}]
+    path.write_text(json.dumps({**old, "rows": rows}))
+    (kept,) = bench_sampled.kept_rows(path, head, {"two"})
+    assert kept == {"case": "one", "us": 1.0, "date": "2026-01-01", "commit": "01234567"}
+    with pytest.raises(SystemExit, match="is of a GPU, this device is another"):
+        bench_sampled.kept_rows(path, {**head, "device": "another"}, ())

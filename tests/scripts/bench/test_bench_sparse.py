@@ -13,7 +13,7 @@ from array_files import read_arrays
 from cases.sparse_cases import PAIRS, LayerCase, collection_cases, equal_rows, layer_cases
 from peers.vector_kernels import STRIDE, magicube_arrays
 from sparse_products.candidates import add_options, jobs_of, knob_lists
-from sparse_products.collection import condensed, means
+from sparse_products.collection import condensed, joined, means
 from sparse_products.kernels import prepare
 from with_nvcc import needs_nvcc
 
@@ -100,7 +100,7 @@ def test_means_are_geometric_and_the_fastest_blocks_are_chosen_by_matrix() -> No
                             ("b, n 256, 0.5", (9.0, 9.0), (9.0, 81.0))):  # fmt: skip
         rows += [
             {"case": case, "template": "spmm_panel", "config": {}, "us": one, "sparsity": 0.5,
-             "variation": 0.4}
+             "variation": 0.4, "date": "2026-01-02", "commit": "01234567"}
             for one in us
         ]  # fmt: skip
         rows += [
@@ -114,6 +114,16 @@ def test_means_are_geometric_and_the_fastest_blocks_are_chosen_by_matrix() -> No
     assert (fastest["by_default"], fastest["by_fastest"]) == (1.0, pytest.approx(2**0.5, abs=1e-3))
     assert (eights["by_default"], eights["by_fastest"]) == (pytest.approx(2**0.5, abs=1e-3), 2.0)
     assert fastest["matrices"] == 2
+
+
+def test_peers_of_an_earlier_run_stay_beside_new_times() -> None:
+    kept = [{"case": "a", "n": 256, "us": 4.0, "magicube": 8.0, "int8": 3.0},
+            {"case": "b", "n": 128, "us": 5.0, "magicube": 9.0}]  # fmt: skip
+    found = joined(kept, [{"case": "a", "n": 256, "us": 2.0, "int8": 3.5, "commit": "01234567"}])
+    assert found[0] == kept[1]
+    assert found[1] == {
+        "case": "a", "n": 256, "us": 2.0, "magicube": 8.0, "int8": 3.5, "commit": "01234567",
+    }  # fmt: skip
 
 
 def test_magicube_gets_the_matrix_of_a_case_in_strides_of_sixteen() -> None:

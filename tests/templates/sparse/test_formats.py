@@ -76,6 +76,16 @@ def test_every_format_holds_the_same_matrix(array: np.ndarray, vector: int, stri
         np.testing.assert_array_equal(one.to_dense()[: array.shape[0]], array)
 
 
+@settings(deadline=None, max_examples=40)
+@given(matrices(), st.sampled_from((1, 2, 8)), st.sampled_from((16, 32, 128)))
+def test_joined_vectors_are_those_of_the_dense_matrix(
+    array: np.ndarray, vector: int, longer: int
+) -> None:
+    found, expected = to_vectors(from_dense(array, vector), longer), from_dense(array, longer)
+    for name in ("pointers", "indices", "values"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
 def test_torch_tensors_convert_scalars_and_blocks() -> None:
     array = np.array([[0, 0, 1, 2], [0, 0, 3, 0], [4, 5, 0, 0], [6, 7, 0, 0]], np.int8)
     csr = scipy.sparse.csr_array(array)

@@ -23,6 +23,9 @@ TEAM_COLUMNS = 64
 CHUNK_COLUMNS = 16
 """Columns that a warp takes of an instruction, neighbours in b."""
 
+HEAD_PLACES = 512
+"""Places of a vector row that lie where its number says too: those that are held ahead."""
+
 PIECE_BYTES = 16
 """Of a gathered row, that a thread copies at once."""
 
@@ -199,6 +202,16 @@ class LongTiling:
     def smem_bytes(self) -> int:
         """The ring, two barriers for each of its stages, and a bias and two factors of each row."""
         return self._behind_terms + (self.all_staging_bytes if self.config.persistent else 0)
+
+    @property
+    def cuts_last(self) -> bool:
+        """Whether of a tile's last stage only whole 32 of the rows that there are, are copied.
+
+        It is the last in memory too, belongs to one block, and its fragments are turned together.
+        """
+        config = self.config
+        alone = config.cluster == 1 and not config.turns_back
+        return config.rows > DEPTH and alone and config.whole_stages
 
     @property
     def steps(self) -> int:

@@ -31,8 +31,10 @@ __device__ __forceinline__ void multiply_columns(
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
   unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
   // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
-  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read.
-  constexpr bool FREE = ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS;
+  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read,
+  // if each tile ends with the second one.
+  constexpr bool FREE =
+      ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS && M % VECTOR == 0;
   if constexpr (!FREE) {
     asm volatile("cp.async.wait_all;" ::: "memory");
     asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
@@ -48,10 +50,12 @@ __device__ __forceinline__ void multiply_columns(
 
 __device__ __forceinline__ void multiply_sparse(
     unsigned char* smem, const B* b, const int* values, const void* places, const int* starts,
-    const int* lengths, const int* rows_of, const Constants& from, OUT* y, int block,
-    int thread) {
+    const int* lengths, const int* rows_of, const int* heads, const Constants& from, OUT* y,
+    int block, int thread) {
   const int warp = thread / 32, number = thread % 32;
   const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
+  Places of_rows;
+  if (warp >= CONSUMERS) of_rows.start_first(heads, block / PANELS, thread - 32 * CONSUMERS);
   if (thread == 0) open_ring(ring);
   if constexpr (CLUSTER > 1) {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -66,9 +70,9 @@ __device__ __forceinline__ void multiply_sparse(
     const int own = thread - 32 * CONSUMERS;
     const int* all_places = reinterpret_cast<const int*>(places);
     Values of_values = {nullptr, at, 0, VALUE_BYTES};
-    Places of_rows, of_next;
+    Places of_next;
     VectorRow row = vector_row_of(starts, lengths, tile), next = row;
-    of_rows.start(all_places, row, goes_back(tile), own);
+    of_rows.go_on(all_places, row, own);
     if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
     do {
       VectorRow later = next;
@@ -81,7 +85,8 @@ __device__ __forceinline__ void multiply_sparse(
       of_values.step = back ? -VALUE_BYTES : VALUE_BYTES;
       of_values.next = reinterpret_cast<const unsigned char*>(values) +
           ((size_t)first * VALUE_BYTES + tile % CLUSTER * (VALUE_BYTES / CLUSTER));
-      copy_stages(ring, b, of_values, of_rows, at, tile % PANELS * TILE, tile % CLUSTER, own);
+      copy_stages(ring, b, of_values, of_rows, at, row.length, tile % PANELS * TILE,
+                  tile % CLUSTER, own);
       row = next, next = later, of_rows = of_next;
     } while (PERSISTENT && (tile += BLOCKS) < ALL_TILES);
     if constexpr (CLUSTER > 1) {  // others still arrive here

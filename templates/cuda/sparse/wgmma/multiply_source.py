@@ -213,17 +213,40 @@ __device__ __forceinline__ void multiply_stages(
     before = at.stage;
     at.advance();
   };
+  // A last stage that was cut.
+  const auto cut_step = [&](int left) {
+    wait_for(ring.full(at.stage), at.phase);
+    const unsigned rows = ring.rows(at.stage) + lane_place;
+    #pragma unroll
+    for (int d = 0; d < DEPTHS - 1; ++d) {
+      if (32 * d >= left) break;
+      #pragma unroll
+      for (int i = 0; i < TILES; ++i) turn_rows(a[d][i], rows + 32 * d * PITCH, i);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      #pragma unroll
+      for (int i = 0; i < TILES; ++i) multiply_rows(sums[i], a[d][i], ring.stage(at.stage), d);
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      wait_for_products<0>();
+    }
+    if (before >= 0) leave(ring, before, number);
+    before = at.stage;
+    at.advance();
+  };
+  // Of a stage that is not cut more rows are left than these.
+  constexpr int CUT = CUTS_LAST ? ROWS - 32 : 0;
   int left = row.length;
   #pragma unroll 1
-  for (; left > ROWS; left -= 2 * ROWS) {
+  for (; left > ROWS + CUT; left -= 2 * ROWS) {
     step(a);
     step(b);
   }
   wait_for_products<0>();
-  if (left > 0) {
+  if (left > CUT) {
     step(a);
     wait_for_products<0>();
+    left -= ROWS;
   }
+  if (CUTS_LAST && left > 0) cut_step(left);
   if (before >= 0) leave(ring, before, number);
 }
 """

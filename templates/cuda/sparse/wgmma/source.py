@@ -118,6 +118,7 @@ __device__ __forceinline__ VectorRow vector_row_of(
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
 // some stages together, of HELD times as many ahead.
 constexpr int OWN_ROWS = ROWS / 4, TOGETHER = 32 / OWN_ROWS, HELD = 4;
+static_assert(HEAD == HELD * TOGETHER * ROWS);
 __device__ __forceinline__ int stages_of(const VectorRow& row) {
   return (row.length + ROWS - 1) / ROWS;
 }
@@ -125,22 +126,38 @@ __device__ __forceinline__ int stages_of(const VectorRow& row) {
 __device__ __forceinline__ bool goes_back(int tile) { return TURNS_BACK && tile / BLOCKS % 2; }
 struct Places {
   const int* next;
-  int asked, stages, step, held[HELD];
+  int ahead, step, held[HELD];
   __device__ __forceinline__ void read(int u) {
     held[u] = 0;
-    if (asked < stages) held[u] = read_here(next);
-    asked += TOGETHER, next += TURNS_BACK ? step : TOGETHER * ROWS;
+    if (ahead > 0) held[u] = read_here(next);
+    ahead -= TOGETHER, next += TURNS_BACK ? step : TOGETHER * ROWS;
+  }
+  // Of a lane: which of the stages that are read together, and which of their rows.
+  static __device__ __forceinline__ int stage_of(int thread) { return thread % 32 / OWN_ROWS; }
+  static __device__ __forceinline__ int row_of(int thread) {
+    return thread / 32 * OWN_ROWS + thread % 32 % OWN_ROWS;
   }
   __device__ __forceinline__ void start(
       const int* places, const VectorRow& row, bool back, int thread) {
-    const int number = thread % 32;
-    stages = stages_of(row);
-    asked = number / OWN_ROWS;  // which of the stages that are read together
+    const int stages = stages_of(row), asked = stage_of(thread);
+    ahead = stages - asked;
     step = back ? -TOGETHER * ROWS : TOGETHER * ROWS;
     const int first = row.stage + (back ? stages - 1 - asked : asked);
-    next = places + first * ROWS + thread / 32 * OWN_ROWS + number % OWN_ROWS;
+    next = places + first * ROWS + row_of(thread);
     #pragma unroll
     for (int u = 0; u < HELD; ++u) read(u);
+  }
+  // A block's first tile: its places lie where its vector row's number says too, so that they do
+  // not wait for where its stages start.
+  __device__ __forceinline__ void start_first(const int* heads, int order, int thread) {
+    const int* head = heads + order * HEAD + stage_of(thread) * ROWS + row_of(thread);
+    #pragma unroll
+    for (int u = 0; u < HELD; ++u) held[u] = read_here(head + u * TOGETHER * ROWS);
+  }
+  __device__ __forceinline__ void go_on(const int* places, const VectorRow& row, int thread) {
+    const int asked = stage_of(thread) + HELD * TOGETHER;
+    ahead = stages_of(row) - asked, step = TOGETHER * ROWS;
+    next = places + (row.stage + asked) * ROWS + row_of(thread);
   }
 };
 
@@ -151,13 +168,14 @@ struct Values {
   const unsigned char* next;
   Position at;
   int behind, step;
-  __device__ __forceinline__ void ask(const Ring& ring, int rank, int bulk_bytes) {
+  __device__ __forceinline__ void ask(
+      const Ring& ring, int rank, int bulk_bytes, int value_bytes) {
     constexpr int SHARE = VALUE_BYTES / CLUSTER;
     const unsigned full = ring.full(at.stage), share = ring.stage(at.stage) + rank * SHARE;
     if constexpr (CLUSTER > 1) wait_for(ring.empty_in_all(at.stage), at.phase);
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
-                 :: "r"(full), "r"(VALUE_BYTES + bulk_bytes) : "memory");
-    if constexpr (CLUSTER == 1) copy(share, next, SHARE, full);
+                 :: "r"(full), "r"(value_bytes + bulk_bytes) : "memory");
+    if constexpr (CLUSTER == 1) copy(share, next, value_bytes, full);
     else copy_to_all(share, next, SHARE, full);
     next += TURNS_BACK ? step : VALUE_BYTES;
     at.advance();
@@ -166,10 +184,11 @@ struct Values {
 };
 
 // A warpgroup: rows of b by name, 16 bytes a thread, and values. A stage is announced by its copies
-// as they end, so that all stages may be under way.
+// as they end, so that all stages may be under way. The last stage of a tile may be cut to whole 32
+// of the rows that there are.
 __device__ __forceinline__ void copy_stages(
-    const Ring& ring, const B* b, Values& values, Places& places, Position& at, int first_column,
-    int rank, int thread) {
+    const Ring& ring, const B* b, Values& values, Places& places, Position& at, int length,
+    int first_column, int rank, int thread) {
   constexpr int CHUNKS = TILE_BYTES / 16;
   constexpr int PIECES = OWN_ROWS * CHUNKS / 32;
   constexpr int BATCH = PIECES % 8 == 0 ? 8 : PIECES % 4 == 0 ? 4 : PIECES % 2 == 0 ? 2 : 1;
@@ -186,12 +205,18 @@ __device__ __forceinline__ void copy_stages(
   const unsigned char* own_columns =
       reinterpret_cast<const unsigned char*>(b) + in_bytes(first_column);
   const bool by_bulk = BULK > 0 && thread / 32 >= 4 - BULK;
-  const int bulk_bytes = BULK * OWN_ROWS * own_bytes;
-  const auto ask = [&](int place, int lane) {
+  const auto ask = [&](int place, int lane, int left) {
     const unsigned full = ring.full(at.stage);
     wait_for(ring.empty(at.stage), at.phase);
-    if (thread == 0 && ++values.behind > LAG) values.ask(ring, rank, bulk_bytes);
+    if (thread == 0 && ++values.behind > LAG) {
+      const int depths = CUTS_LAST ? min(DEPTHS, (left + 31) / 32) : DEPTHS;
+      const int rows = max(0, depths * 32 - (4 - BULK) * OWN_ROWS);
+      values.ask(ring, rank, BULK ? rows * own_bytes : 0, depths * (VALUE_BYTES / DEPTHS));
+    }
     __syncwarp();
+    // Asked of each copy: of a branch around the shuffles the compiler would not know that a warp's
+    // lanes take it together.
+    const bool here = !CUTS_LAST || first / 32 * 32 < left;
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     if (by_bulk) {
       #pragma unroll 1
@@ -199,7 +224,7 @@ __device__ __forceinline__ void copy_stages(
         int from[8];
         #pragma unroll
         for (int i = 0; i < 8; ++i) from[i] = __shfl_sync(0xffffffffu, place, lane + row + i);
-        if (is_elected()) {
+        if (is_elected() && here) {
           #pragma unroll
           for (int i = 0; i < 8; ++i)
             copy(to + (row + i) * PITCH, own_columns + in_bytes(from[i]), own_bytes, full);
@@ -217,7 +242,7 @@ __device__ __forceinline__ void copy_stages(
       #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
         const int column = column_of(piece + i);
-        if (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N))
+        if (here && (N % TILE == 0 || in_bytes(first_column) + column < in_bytes(N)))
           asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                        :: "r"(to + row_of(piece + i) * PITCH + column),
                           "l"(own_columns + (in_bytes(from[i]) + column))
@@ -227,17 +252,19 @@ __device__ __forceinline__ void copy_stages(
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(full) : "memory");
     at.advance();
   };
-  int left = places.stages;
+  int left = length;  // rows
   while (left > 0) {
     #pragma unroll
     for (int u = 0; u < HELD; ++u) {
       #pragma unroll 1
-      for (int i = 0; i < TOGETHER && left > 0; ++i, --left) ask(places.held[u], i * OWN_ROWS);
+      for (int i = 0; i < TOGETHER && left > 0; ++i, left -= ROWS)
+        ask(places.held[u], i * OWN_ROWS, left);
       places.read(u);
     }
   }
   if (LAG > 0 && thread == 0)
-    while (values.behind > 0) values.ask(ring, rank, bulk_bytes);
+    while (values.behind > 0)
+      values.ask(ring, rank, BULK * OWN_ROWS * own_bytes, VALUE_BYTES);
   __syncwarp();
 }
 """

@@ -23,6 +23,7 @@ from autoq.templates.cuda.sparse.functions import device_functions, rows_as_conv
 from autoq.templates.cuda.sparse.spmm_panel import panel_fits
 from autoq.templates.cuda.sparse.wgmma.config import (
     DEPTH,
+    HEAD_PLACES,
     LONG_VECTORS,
     PADDING_BYTES,
     LongConfig,
@@ -55,7 +56,7 @@ _MOST_SUMS = 128
 """Of a thread, in registers."""
 _ALIGNED_BYTES = 16
 """What the bytes of a row of b are a multiple of: a copy takes whole 16 bytes."""
-_SCHEDULE = ("values", "places", "starts", "lengths", "rows_of")
+_SCHEDULE = ("values", "places", "starts", "lengths", "rows_of", "heads")
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -203,7 +204,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,
-        "TURNS_BACK": config.turns_back,
+        "TURNS_BACK": config.turns_back, "CUTS_LAST": tiling.cuts_last, "HEAD": HEAD_PLACES,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
     source = LONG_HEADING.replace("PRODUCTS", _products(tiling))

@@ -186,3 +186,23 @@ def test_untuned_choices_spill_nothing(depth: int, bits: int, arch: str) -> None
     config = TEMPLATE.default(workload, target)
     kernel = KernelStore(None).kernel(TEMPLATE, workload, config, target)
     assert kernel.spill_bytes == 0 and kernel.registers * 32 * config.warps <= 65536
+
+
+def test_blocks_hold_keys_where_all_of_them_run_at_once() -> None:
+    """Of 16 pairs a thread has four chunks of keys, of 64 it would have sixteen."""
+    config = FusedConfig(4, 1, 64, 2, 1, 1)
+    for batch, queries, parts in ((2, False, 8), (8, False, 0), (2, True, 0)):
+        workload = replace(WORKLOAD, batch=batch, heads=8, keys=8192)
+        quantisation = replace(FusedTiling(workload, config).quantisation, queries=queries)
+        assert quantisation.held_parts(HOPPER) == parts
+        assert len(quantisation.stages(HOPPER)) == (1 if parts else 2)
+        names = {item.spec.name for item in quantisation.workspaces(HOPPER)}
+        assert ("largest" in names) == (parts > 0)
+
+
+@needs_nvcc
+def test_keys_that_no_block_holds_are_measured_first() -> None:
+    few = replace(HOPPER, units=1)
+    config = FusedConfig(4, 1, 64, 3, 1, 1)
+    assert FusedTiling(WORKLOAD, config).quantisation.held_parts(few) == 0
+    assert_right_emulated(TEMPLATE, WORKLOAD, config, few)
