@@ -155,6 +155,11 @@ def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight, and what the epilogue reads of whole tiles."""
+    return (pack_weight(tiling, constants), *pack_terms(tiling, constants))
+
+
+def pack_terms(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """What the epilogue reads, of whole tiles; constants may be those of fewer columns."""
     view = tiling.view
     terms = view.terms(constants)
 
@@ -169,4 +174,4 @@ def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, .
     if any(spec.name == "scale" for spec in specs):
         given["scale"] = packed_scales(view.epilogue, terms, padded)
     own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
-    return (pack_weight(tiling, constants), *own)
+    return tuple(own)
