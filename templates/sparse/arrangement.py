@@ -7,6 +7,8 @@ and an assignment of these to the groups gives each the one that suits it best.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from autoq.templates.sparse.two_four import GROUP, KEPT
@@ -27,6 +29,14 @@ def arrange(kept: np.ndarray, unit: int) -> np.ndarray:
     kept: bool [tiles, k]. k that no tile keeps are in no group. The groups are a multiple of
     `unit`, at least one unit, and no more than put every k beside one other.
     """
+    return _arranged(np.packbits(kept, axis=1).tobytes(), kept.shape, unit)
+
+
+@functools.lru_cache(maxsize=8)
+def _arranged(bits: bytes, shape: tuple[int, int], unit: int) -> np.ndarray:
+    """`arrange`, once for all configurations of a weight; the groups are not to be written to."""
+    packed = np.frombuffer(bits, np.uint8).reshape(shape[0], -1)
+    kept = np.unpackbits(packed, axis=1, count=shape[1]).astype(bool)
     used = np.flatnonzero(kept.any(axis=0))
     masks = np.zeros((len(used) + 1, len(kept)), np.float32)
     masks[:-1] = kept[:, used].T
@@ -42,7 +52,9 @@ def arrange(kept: np.ndarray, unit: int) -> np.ndarray:
         units += 1
     else:
         groups = _pairs(len(used), most * unit)
-    return np.where(groups < len(used), np.append(used, NO_K)[groups], NO_K)
+    found = np.where(groups < len(used), np.append(used, NO_K)[groups], NO_K)
+    found.flags.writeable = False
+    return found
 
 
 def _pairs(count: int, groups: int) -> np.ndarray:

@@ -174,7 +174,8 @@ __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, i
 }
 template <Form FORM> __device__ __forceinline__ void finish_tile(
     const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
-    const Way (&ways)[BLOCKS], const Outputs& to, int first_row, int consumer, int thread) {
+    const Way (&ways)[BLOCKS], const Outputs& to, int first_row, int first_block, int consumer,
+    int thread) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
@@ -183,7 +184,7 @@ template <Form FORM> __device__ __forceinline__ void finish_tile(
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
       lay_out<FORM>(own, staged, terms[b].bias, terms[b].own, thread);
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(staged, to, ways[b], first_row + pass * PASS, thread);
+      store_rows(staged, to, ways[b], first_row + pass * PASS, first_block + b, thread);
     }
   }
 }
@@ -208,13 +209,13 @@ __device__ __forceinline__ void multiply_tiles(
     multiply_tile(sums, ring, smem, place, extent.k_stages, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, terms, ways, to, row, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread);
     else if (SATURATES && own.form == Form::SHIFT)
       finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, terms, ways, to, row, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread);
     else
       finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, terms, ways, to, row, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread);
   }
 }
 
@@ -262,15 +263,15 @@ struct Extent { int k_stages, weight_tiles; };
 
 WHOLE_ROWS = r"""
 struct Outputs { OUT* y; };
-struct Way { int column; };
-__device__ __forceinline__ Way way_of(const Outputs&, int block, int) { return {block * 64}; }
+struct Way {};
+__device__ __forceinline__ Way way_of(const Outputs&, int, int) { return {}; }
 __device__ __forceinline__ void store_rows(
-    const unsigned char* from, const Outputs& to, const Way& way, int first_row, int thread) {
+    const unsigned char* from, const Outputs& to, const Way&, int first_row, int block, int thread) {
   constexpr int EACH = 64 * OUT_BYTES / VECTOR_BYTES, WORDS = VECTOR_BYTES / 4;
   #pragma unroll 4
   for (int i = thread; i < PASS * EACH; i += 128) {
     const int row = i / EACH, byte = i % EACH * VECTOR_BYTES;
-    const int column = way.column + byte / OUT_BYTES;
+    const int column = block * 64 + byte / OUT_BYTES;
     if (first_row + row >= M || column >= N) continue;
     const unsigned* words = reinterpret_cast<const unsigned*>(from + row * ROW + byte);
     unsigned* at = reinterpret_cast<unsigned*>(to.y + (long long)(first_row + row) * N + column);

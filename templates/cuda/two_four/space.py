@@ -19,9 +19,11 @@ _OF_AN_INSTRUCTION = 27
 
 
 def two_four_space(
-    tiling_of: Callable[[TwoFourConfig], TwoFourTiling], target: Target
+    tiling_of: Callable[[TwoFourConfig], TwoFourTiling],
+    target: Target,
+    beside_sums: int = _OTHER_REGISTERS,
 ) -> Space[TwoFourConfig]:
-    """Rings and sums that fit a multiprocessor."""
+    """Rings and sums that fit a multiprocessor; beside_sums: further registers of a consumer."""
     knobs = {
         "columns": COLUMNS,
         "consumers": _CONSUMERS,
@@ -40,11 +42,12 @@ def two_four_space(
         """A thread holds its sums and what addresses take, at launch those of an instruction."""
         tiling = tiling_of(config)
         one = config.columns // 2 + _OF_AN_INSTRUCTION <= tiling.budget.launch
-        return one and tiling.sums + _OTHER_REGISTERS <= tiling.budget.consumer
+        return one and tiling.sums + beside_sums <= tiling.budget.consumer
 
     def tiles_are_filled(config: TwoFourConfig) -> bool:
         """No tile is twice as large as y either way, unless it is the least."""
-        tiling, work = tiling_of(config), tiling_of(config).view.workload
+        tiling = tiling_of(config)
+        work = tiling.view.workload
         rows = config.columns == COLUMNS[0] or config.columns < 2 * work.m
         return rows and (tiling.row_blocks == 1 or tiling.tile_rows < 2 * work.n)
 

@@ -32,6 +32,8 @@ from autoq.templates.workload import Constants
 
 _MOST_K = 1 << 16
 """Places of k are named by 16 bits."""
+_BESIDE_SUMS = 64
+"""Registers of those who put words of y together."""
 
 
 def _tiling(workload: Gemm | FloatGemm, config: TwoFourConfig) -> ArrangedTiling:
@@ -61,7 +63,7 @@ def matches(workload: object, target: Target) -> bool:
 
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
     """Those of the 2:4 product."""
-    return two_four_space(lambda config: _tiling(workload, config).sparse, target)
+    return two_four_space(lambda config: _tiling(workload, config).sparse, target, _BESIDE_SUMS)
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TwoFourConfig:

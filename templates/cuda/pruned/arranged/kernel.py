@@ -30,7 +30,7 @@ __device__ __forceinline__ Way way_of(const Outputs& to, int block, int thread) 
   return {tile, read_entry(to.places, tile, thread % 32)};
 }
 __device__ __forceinline__ void store_rows(
-    const unsigned char* from, const Outputs& to, const Way& way, int first_row, int thread) {
+    const unsigned char* from, const Outputs& to, const Way& way, int first_row, int, int thread) {
   #pragma unroll 1
   for (int row = thread / 32 * 16; row < PASS && first_row + row < M; row += 64)
     store_rows(reinterpret_cast<const unsigned*>(from + row * ROW), Constants{}, to.places,
