@@ -266,7 +266,8 @@ struct Outputs { OUT* y; };
 struct Way {};
 __device__ __forceinline__ Way way_of(const Outputs&, int, int) { return {}; }
 __device__ __forceinline__ void store_rows(
-    const unsigned char* from, const Outputs& to, const Way&, int first_row, int block, int thread) {
+    const unsigned char* from, const Outputs& to, const Way&, int first_row, int block,
+    int thread) {
   constexpr int EACH = 64 * OUT_BYTES / VECTOR_BYTES, WORDS = VECTOR_BYTES / 4;
   #pragma unroll 4
   for (int i = thread; i < PASS * EACH; i += 128) {
