@@ -1,0 +1,81 @@
+"""Tile-wise products on sparse tensor cores: outputs on the emulator, and x in order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, TARGET
+from ptx.kernels import assert_right_emulated, run
+from with_nvcc import needs_nvcc
+
+from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.cuda.pruned.arranged.gemm_tile_arranged import TEMPLATE
+from autoq.templates.cuda.pruned.arranged.order_kernel import order_kernel, rows_of_block
+from autoq.templates.cuda.two_four.config import TwoFourConfig
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.operators.float_gemm import FloatGemm
+from autoq.templates.operators.gemm import Gemm
+from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.sparse.structure import Structure
+
+SMALL = TwoFourConfig(64, 1, 1, 2, 4)
+WHOLE = Sparsity("tw", 64, 320, Structure(2560, 448, 448))
+"""Of weights without zeros."""
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [
+        (BYTES, SMALL),
+        (replace(BYTES, m=300), TwoFourConfig(128, 2, 1, 3, 4, 2, 128)),
+        (replace(BYTES, in_dtype="uint8", weight_dtype="uint8"), TwoFourConfig(64, 2, 2, 2, 4)),
+        (replace(BYTES, epilogue=Epilogue("int32")), TwoFourConfig(64, 3, 1, 2, 8)),
+        (replace(BYTES, epilogue=Epilogue("float16", float_bias=True)), SMALL),
+        (replace(BYTES, sparsity=EMPTY), TwoFourConfig(64, 1, 1, 3, 4, 2)),
+        (replace(BYTES, sparsity=WHOLE), SMALL),
+        (FLOATS, SMALL),
+        (replace(FLOATS, bias=True, activation="relu"), TwoFourConfig(64, 2, 1, 2, 4, 2)),
+        (replace(FLOATS, sparsity=WHOLE), SMALL),
+    ],
+    ids=str,
+)
+def test_outputs_are_right(workload: Gemm | FloatGemm, config: TwoFourConfig) -> None:
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("dtype", "m", "k"), [("int8", 70, 416), ("float16", 33, 264)])
+def test_rows_are_put_in_order(dtype: str, m: int, k: int) -> None:
+    """What order names, in whole stages of 128 bytes."""
+    x, depth = TensorSpec("x", (m, k), dtype), 1024
+    order = TensorSpec("order", (4 + depth // 2,), "int32")
+    rng = np.random.default_rng(5)
+    values = rng.integers(-100, 100, x.shape).astype(dtype)
+    stages, each = 3, 128 // x.element.bytes
+    names = rng.integers(0, k, depth).astype(np.uint16)
+    given = np.concatenate([np.array([stages, 0, 0, 0], np.int32), names.view(np.int32)])
+    y = TensorSpec("arranged_x", (m, depth), dtype)
+    kernel = order_kernel(x, order, y, TARGET)
+    (found,) = run(kernel, TARGET, [values, given], [(y.shape, y.dtype)])
+    there = stages * each
+    np.testing.assert_array_equal(found[:, :there], values[:, names[:there]])
+
+
+def test_a_block_has_as_many_rows_as_there_is_room_for() -> None:
+    for k, rows in ((4096, 32), (8192, 16), (20000, 8), (40000, None)):
+        assert rows_of_block(TensorSpec("x", (64, k), "int8"), TARGET) == rows
+
+
+def test_what_it_cannot_compute() -> None:
+    for other in (
+        replace(BYTES, k=410),  # rows of x begin at no multiple of 16 bytes
+        replace(BYTES, n=301, epilogue=Epilogue("int8")),  # rows of y are no words
+        replace(BYTES, epilogue=Epilogue("int8", "int8")),
+        replace(BYTES, k=40000),
+        Gemm(100, 300, 416, sparsity=replace(CLASS, pattern="vectors")),
+    ):
+        assert not TEMPLATE.matches(other, TARGET)
