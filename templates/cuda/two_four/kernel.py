@@ -18,7 +18,7 @@ from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
-from autoq.templates.cuda.two_four.source import EXTENT, SHIFTS, SOURCE, WHOLE_ROWS
+from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE, WHOLE_K, WHOLE_ROWS
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.target import Target
@@ -40,9 +40,10 @@ def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
 
 
 def namespace_of(
-    tiling: TwoFourTiling, target: Target, rows: str, entry: str, sizes: Mapping[str, int]
-) -> DeviceNamespace:
-    """Functions of a product; rows: for STORE_ROWS; entry: C++ of what a kernel calls.
+    tiling: TwoFourTiling, target: Target, extent: str, rows: str, entry: str,
+    sizes: Mapping[str, int],
+) -> DeviceNamespace:  # fmt: skip
+    """Functions of a product; extent, rows: what `SOURCE` asks for; entry: what a kernel calls.
 
     sizes: further constants, N among them, the columns of y.
     """
@@ -50,7 +51,7 @@ def namespace_of(
     assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
     whole = SOURCE.replace("STORE_ROWS", rows).replace("SHIFTS;", shifts + ";")
-    source = _BITS_OF + assembly + RING + EXTENT + whole
+    source = _BITS_OF + assembly + RING + extent + whole
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
     return epilogue.namespace(
@@ -88,7 +89,7 @@ def _entry(epilogue: ThreadEpilogue) -> str:
         "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
         f"const void* weight, {parameters}void* y, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
-        "  multiply_two_four(smem, {K_STAGES, WEIGHT_TILES}, x_map, (const unsigned char*)weight, "
+        "  multiply_two_four(smem, {WEIGHT_TILES}, x_map, (const unsigned char*)weight, "
         "from, {(OUT*)y}, block, thread);\n}\n"
     )
 
@@ -102,7 +103,8 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         "N": work.n, "VECTOR_BYTES": tiling.vector_bytes, "K_STAGES": tiling.k_stages,
         "WEIGHT_TILES": tiling.weight_tiles,
     }  # fmt: skip
-    namespace = namespace_of(tiling, target, WHOLE_ROWS, _entry(epilogue_of(tiling)), sizes)
+    entry = _entry(epilogue_of(tiling))
+    namespace = namespace_of(tiling, target, WHOLE_K, WHOLE_ROWS, entry, sizes)
     function = namespace.function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))

@@ -53,25 +53,29 @@ __device__ __forceinline__ void load_tiles(
     const Ring& ring, const Extent& extent, unsigned long long x_map, const unsigned char* weight,
     int block) {
   Place place;
-  const int rank = block % CLUSTER, clusters = extent.weight_tiles / CLUSTER * ROW_TILES;
+  const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
   // The weights of the first stages are there whatever kernels before this one still write.
   int ahead = 0;
-  if (block / CLUSTER < clusters) {
-    const Tile tile = tile_of(extent, block / CLUSTER, rank);
-    const unsigned char* from = weight + (long long)tile.weights * extent.k_stages * W_STAGE;
-    for (; ahead < min(STAGES, extent.k_stages); ++ahead) load_weights(ring, from, ahead, ahead);
+  if (block / CLUSTER < items) {
+    const Stages own = stages_of(extent, tile_of(extent, block / CLUSTER, rank).weights);
+    for (; ahead < min(STAGES, own.count); ++ahead)
+      load_weights(ring, weight + (long long)own.first * W_STAGE, ahead, ahead);
   }
   asm volatile("griddepcontrol.wait;" : : : "memory");
-  for (int item = block / CLUSTER; item < clusters; item += CLUSTERS) {
+  for (int item = block / CLUSTER; item < items; item += CLUSTERS) {
     const Tile tile = tile_of(extent, item, rank);
     const int row = tile.rows * COLUMNS + rank * (COLUMNS / CLUSTER);
-    const unsigned char* from = weight + (long long)tile.weights * extent.k_stages * W_STAGE;
-    for (int s = 0; s < extent.k_stages; ++s, --ahead) {
+    const Stages own = stages_of(extent, tile.weights);
+    const unsigned char* from = weight + (long long)own.first * W_STAGE;
+    int next = place_of_stage(extent, own, 0);
+    for (int s = 0; s < own.count; ++s, --ahead) {
       const unsigned to = ring.stages + place.stage * STAGE_BYTES;
       const unsigned full = ring.full + 8 * place.stage;
+      const int here = next;
+      next = place_of_stage(extent, own, s + 1);
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
       if (ahead <= 0) load_weights(ring, from, place.stage, s);
-      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, s * (128 / SIZE), row, full);
+      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, here * (128 / SIZE), row, full);
       place.next();
     }
   }
@@ -194,8 +198,8 @@ __device__ __forceinline__ void multiply_tiles(
   Place place;
   SUM sums[ALL];
   const Channels own = shared_terms(from);
-  const int rank = block % CLUSTER, clusters = extent.weight_tiles / CLUSTER * ROW_TILES;
-  for (int item = block / CLUSTER; item < clusters; item += CLUSTERS) {
+  const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
+  for (int item = block / CLUSTER; item < items; item += CLUSTERS) {
     const Tile tile = tile_of(extent, item, rank);
     const int row = tile.rows * COLUMNS;
     const int first = tile.weights * ROW_BLOCKS + consumer * BLOCKS;
@@ -206,7 +210,8 @@ __device__ __forceinline__ void multiply_tiles(
       terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
       ways[b] = way_of(to, first + b, thread);
     }
-    multiply_tile(sums, ring, smem, place, extent.k_stages, consumer, thread);
+    const int stages = __shfl_sync(0xffffffff, stages_of(extent, tile.weights).count, 0);
+    multiply_tile(sums, ring, smem, place, stages, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
           sums, staged, terms, ways, to, row, first, consumer, thread);
@@ -253,13 +258,22 @@ __device__ __forceinline__ void multiply_two_four(
 """multiply_two_four(smem, Extent, x_map, weight, Constants, Outputs, block, thread).
 
 STORE_ROWS stands for struct Outputs, where rows of y go; struct Way, what is known of that way for
-64 columns of a tile; and `way_of` and `store_rows`, such as `WHOLE_ROWS`. A kernel waits here for
-those before it."""
+64 columns of a tile; and `way_of` and `store_rows`, such as `WHOLE_ROWS`. Before all of it stand
+struct Extent, how many tiles of weights there are; struct Stages, those of one tile among all
+packed ones; and which stage of x each of them multiplies, such as `WHOLE_K`. A kernel waits here
+for those before it."""
 
-EXTENT = """
-// Stages of a tile, and tiles of weights.
-struct Extent { int k_stages, weight_tiles; };
+WHOLE_K = """
+struct Extent { int weight_tiles; };
+struct Stages { int first, count; };
+__device__ __forceinline__ Stages stages_of(const Extent&, int tile) {
+  return {tile * K_STAGES, K_STAGES};
+}
+__device__ __forceinline__ int place_of_stage(const Extent&, const Stages&, int stage) {
+  return stage;
+}
 """
+"""Tiles of weights that all have all stages of x."""
 
 WHOLE_ROWS = r"""
 struct Outputs { OUT* y; };

@@ -31,12 +31,18 @@ class ArrangedTiling:
 
     @property
     def _two_four(self) -> TwoFourView:
-        config, work = self.config, self.view.workload
-        rows = BLOCK_COLUMNS * config.consumers * config.blocks * config.cluster
-        columns = max(1, -(-min(self.view.sparsity.columns, work.n) // rows)) * rows
+        work = self.view.workload
+        columns = -(-max(1, min(self.view.sparsity.columns, work.n)) // self.unit_columns)
+        columns *= self.unit_columns
         view = view_of(replace(work, n=columns, k=self.depth, sparsity=Sparsity.two_four()))
         assert view is not None
         return view
+
+    @property
+    def unit_columns(self) -> int:
+        """Columns of the weight of the blocks of a cluster, which share rows of x."""
+        config = self.config
+        return BLOCK_COLUMNS * config.consumers * config.blocks * config.cluster
 
     @property
     def unit(self) -> int:
@@ -67,8 +73,14 @@ class ArrangedTiling:
 
     @property
     def order_spec(self) -> TensorSpec:
-        """Stages and tiles of weights, then which k each place has, two a word."""
+        """Stages of x and tiles of weights, then which k each place has, two a word."""
         return TensorSpec("order", (4 + self.depth // 2,), "int32")
+
+    @property
+    def stages_spec(self) -> TensorSpec:
+        """Where stages of each tile of weights begin among all, and which of x's each one is."""
+        tiles = self.sparse.weight_tiles
+        return TensorSpec("stages", (tiles + 1 + tiles * self.sparse.k_stages,), "int32")
 
     @property
     def spans_spec(self) -> TensorSpec:

@@ -37,16 +37,28 @@ __device__ __forceinline__ void store_rows(
                way.entry, to.y, first_row + row, M - first_row - row, way.tile, thread % 32);
 }
 """
+_LISTED_K = r"""
+// Stages of x that a tile of weights has no use for are left out.
+struct Extent { int weight_tiles; const int* stages; };
+struct Stages { int first, count; };
+__device__ __forceinline__ Stages stages_of(const Extent& extent, int tile) {
+  const int first = __ldg(extent.stages + tile);
+  return {first, __ldg(extent.stages + tile + 1) - first};
+}
+__device__ __forceinline__ int place_of_stage(const Extent& extent, const Stages& own, int stage) {
+  return stage < own.count ? __ldg(extent.stages + WEIGHT_TILES + 1 + own.first + stage) : 0;
+}
+"""
 _ENTRY = r"""
 __device__ __forceinline__ void multiply(
-    unsigned char* smem, unsigned long long x_map, const int* order, const void* spans,
-    const void* places, const void* weight, PARAMETERSvoid* y, int block, int thread) {
+    unsigned char* smem, unsigned long long x_map, const int* order, const int* stages,
+    const void* spans, const void* places, const void* weight, PARAMETERSvoid* y, int block,
+    int thread) {
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
   Constants from = {};
   FIELDS
   // The same for all lanes.
-  const Extent extent = {__shfl_sync(0xffffffff, __ldg(order), 0),
-                         __shfl_sync(0xffffffff, __ldg(order + 1), 0)};
+  const Extent extent = {__shfl_sync(0xffffffff, __ldg(order + 1), 0), stages};
   multiply_two_four(smem, extent, x_map, (const unsigned char*)weight, from,
                     {(OUT*)y, (const int2*)spans, places}, block, thread);
 }
@@ -60,7 +72,8 @@ def product_kernel(tiling: ArrangedTiling, target: Target) -> PrimFunc:
     words = STORE_WORDS.replace("AT_ONCE", "4").replace("READ_ROW", "(r + i * step)")
     rows = _ROWS.replace("WORDS\n", words.replace("ENTRY_AT", "__ldg") + "\n", 1)
     entry = _ENTRY.replace("PARAMETERS", parameters).replace("FIELDS", fields)
-    functions = namespace_of(sparse, target, rows, entry, {"N": view.n})
+    sizes = {"N": view.n, "WEIGHT_TILES": sparse.weight_tiles}
+    functions = namespace_of(sparse, target, _LISTED_K, rows, entry, sizes)
     x, box_rows = tiling.arranged, config.columns // config.cluster
     box = [row_values(x.dtype, ROW_BYTES), box_rows]
     tiled = tiled_map(x.dtype, [tiling.depth, view.m], [tiling.depth], box, swizzle_mode(ROW_BYTES))

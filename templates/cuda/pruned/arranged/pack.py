@@ -11,7 +11,8 @@ from autoq.templates.cuda.pruned.arranged.config import BLOCK_COLUMNS, ArrangedT
 from autoq.templates.cuda.pruned.tile_wise.words import pack_words
 from autoq.templates.cuda.two_four.kernel import epilogue_of, pack_terms
 from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
-from autoq.templates.sparse.arrangement import NO_K, arrange
+from autoq.templates.sparse.arrangement import NO_K
+from autoq.templates.sparse.stage_arrangement import arrange_stages, stages_needed
 from autoq.templates.workload import Constants
 
 _OF_COLUMNS = ("bias", "float_bias", "scale")
@@ -21,32 +22,34 @@ _OF_COLUMNS = ("bias", "float_bias", "scale")
 def packed_all(tiling: ArrangedTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_all`."""
     sparse = tiling.sparse
-    own = (tiling.order_spec, tiling.spans_spec, tiling.places_spec, weight_spec(sparse))
-    return (*own, *epilogue_of(sparse).constant_parameters())
+    lists = (tiling.order_spec, tiling.stages_spec, tiling.spans_spec, tiling.places_spec)
+    return (*lists, weight_spec(sparse), *epilogue_of(sparse).constant_parameters())
 
 
 def pack_all(tiling: ArrangedTiling, constants: Constants) -> tuple[np.ndarray, ...]:
-    """order, spans, places, weight and what the epilogue reads of the columns that are left."""
+    """The lists, the weight and what the epilogue reads of the columns that are left."""
     view, sparse = tiling.view, tiling.sparse
     weight = view.weight(constants)
     columns = np.flatnonzero((weight != 0).any(axis=1))
-    groups = arrange(_kept(tiling, weight), tiling.unit)
+    tiles = max(1, -(-len(columns) // tiling.unit_columns)) * tiling.config.cluster
+    units = _units(tiling, weight[columns], tiles)
+    groups = arrange_stages(_kept(tiling, weight), units, tiling.unit, tiling.depth // 4)
     k = groups.reshape(-1)
     order = np.zeros(tiling.order_spec.shape, np.int32)
-    rows = sparse.tile_rows * tiling.config.cluster
-    tiles = max(1, -(-len(columns) // rows)) * tiling.config.cluster
     order[:2] = len(groups) // tiling.unit, tiles
     order[4:].view(np.uint16)[: len(k)] = np.maximum(k, 0)
     left = np.zeros((len(columns), len(k)), weight.dtype)
     left[:, k != NO_K] = weight[np.ix_(columns, k[k != NO_K])]
-    spans, places = _words(tiling, columns, view.of_no_weight(constants))
     of_columns = {
         name: np.asarray(constants[name])[columns]
         for name in _OF_COLUMNS
         if np.shape(constants.get(name))[:1] == (view.n,)
     }
     given = {**constants, **of_columns, "weight": left}
-    return (order, spans, places, _packed(tiling, given), *pack_terms(sparse, given))
+    needed = stages_needed(units, groups, tiling.unit).repeat(tiling.config.cluster, axis=0)
+    spans, places = _words(tiling, columns, view.of_no_weight(constants))
+    lists = (order, _stages(tiling, needed), spans, places)
+    return (*lists, _packed(tiling, given, needed), *pack_terms(sparse, given))
 
 
 def _kept(tiling: ArrangedTiling, weight: np.ndarray) -> np.ndarray:
@@ -58,16 +61,32 @@ def _kept(tiling: ArrangedTiling, weight: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _packed(tiling: ArrangedTiling, constants: Constants) -> np.ndarray:
-    """The weight, stages of a tile behind each other and what is left over behind all tiles."""
+def _units(tiling: ArrangedTiling, weight: np.ndarray, tiles: int) -> np.ndarray:
+    """bool [clusters of tiles, k] which k blocks that share rows of x need, of columns left."""
+    count = tiles // tiling.config.cluster
+    padded = np.zeros((count * tiling.unit_columns, weight.shape[1]), bool)
+    padded[: len(weight)] = weight != 0
+    return padded.reshape(count, tiling.unit_columns, -1).any(axis=1)
+
+
+def _stages(tiling: ArrangedTiling, needed: np.ndarray) -> np.ndarray:
+    """Where the stages of each tile begin, and which they are, as `stages_spec` says."""
+    found, tiles = np.zeros(tiling.stages_spec.shape, np.int32), tiling.sparse.weight_tiles
+    ends = np.cumsum(needed.sum(axis=1))
+    found[1 : tiles + 1] = ends[-1]
+    found[1 : len(ends) + 1] = ends
+    found[tiles + 1 :][: ends[-1]] = np.nonzero(needed)[1]
+    return found
+
+
+def _packed(tiling: ArrangedTiling, constants: Constants, needed: np.ndarray) -> np.ndarray:
+    """The weight of the stages that tiles need, behind each other; then what is left over."""
     sparse, depth = tiling.sparse, constants["weight"].shape[1]
-    spec = weight_spec(sparse)
-    own = replace(sparse, view=replace(sparse.view, workload=replace(
-        sparse.view.workload, k=depth
-    )))  # fmt: skip
-    packed = pack_weight(own, constants).reshape(-1)
+    spec, work = weight_spec(sparse), replace(sparse.view.workload, k=depth)
+    own = replace(sparse, view=replace(sparse.view, workload=work))
+    packed = pack_weight(own, constants)[: len(needed)][needed]
     whole = np.zeros(spec.shape, np.uint8)
-    whole.reshape(-1)[: len(packed)] = packed
+    whole.reshape(-1, spec.shape[-1])[: len(packed)] = packed
     return whole
 
 

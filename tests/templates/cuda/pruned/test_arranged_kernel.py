@@ -11,8 +11,11 @@ from ptx.kernels import assert_right_emulated, run
 from with_nvcc import needs_nvcc
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.cuda.pruned.arranged.config import ArrangedTiling
 from autoq.templates.cuda.pruned.arranged.gemm_tile_arranged import TEMPLATE
 from autoq.templates.cuda.pruned.arranged.order_kernel import order_kernel, rows_of_block
+from autoq.templates.cuda.pruned.arranged.pack import pack_all
+from autoq.templates.cuda.pruned.product import pruned_product
 from autoq.templates.cuda.two_four.config import TwoFourConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -23,6 +26,8 @@ from autoq.templates.sparse.structure import Structure
 SMALL = TwoFourConfig(64, 1, 1, 2, 4)
 WHOLE = Sparsity("tw", 64, 320, Structure(2560, 448, 448))
 """Of weights without zeros."""
+FEW = Sparsity("tw", 64, 512, Structure(2560, 320, 320))
+"""Of tiles that do without some stages."""
 
 
 @needs_nvcc
@@ -36,6 +41,9 @@ WHOLE = Sparsity("tw", 64, 320, Structure(2560, 448, 448))
         (replace(BYTES, epilogue=Epilogue("float16", float_bias=True)), SMALL),
         (replace(BYTES, sparsity=EMPTY), TwoFourConfig(64, 1, 1, 3, 4, 2)),
         (replace(BYTES, sparsity=WHOLE), SMALL),
+        (Gemm(70, 600, 1600, sparsity=FEW), TwoFourConfig(64, 1, 1, 3, 4)),
+        (Gemm(70, 600, 1600, sparsity=FEW), TwoFourConfig(128, 2, 1, 2, 4, 2)),
+        (FloatGemm(70, 600, 1600, weight_dtype="float16", sparsity=FEW), SMALL),
         (FLOATS, SMALL),
         (replace(FLOATS, bias=True, activation="relu"), TwoFourConfig(64, 2, 1, 2, 4, 2)),
         (replace(FLOATS, sparsity=WHOLE), SMALL),
@@ -45,6 +53,19 @@ WHOLE = Sparsity("tw", 64, 320, Structure(2560, 448, 448))
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TwoFourConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+def test_tiles_leave_stages_out() -> None:
+    """Tiles of few k have less than all stages of x, at least one, and their weights lie close."""
+    work = Gemm(70, 600, 1600, sparsity=FEW)
+    _, constants = work.random_case(np.random.default_rng(2))
+    tiling = ArrangedTiling(pruned_product(work, "tw"), SMALL)
+    order, stages, *_, weight = pack_all(tiling, constants)[:5]
+    tiles = tiling.sparse.weight_tiles
+    counts = np.diff(stages[: tiles + 1])[: order[1]]
+    assert counts.min() >= 1 and counts.sum() < 0.9 * order[0] * order[1]
+    lying = weight.reshape(-1, weight.shape[-1]).any(axis=1)
+    assert lying[: counts.sum()].all() and not lying[counts.sum() :].any()
 
 
 @needs_nvcc

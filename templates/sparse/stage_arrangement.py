@@ -1,0 +1,94 @@
+"""An order of k in which tiles are 2:4 and leave out whole stages of k.
+
+Where tiles keep less than half of all k, places would stay empty in every stage. Instead a stage
+takes k that some of the blocks do not need at all, so that these leave it out, and fills the places
+of the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from autoq.templates.sparse.arrangement import NO_K, arrange
+from autoq.templates.sparse.two_four import GROUP, KEPT
+
+_SPARE = 0.45
+"""The share of k of the fullest tile above which no stages can be left out."""
+_TRIALS = 16
+"""Sets of blocks that are tried for each stage."""
+_NOISE = 0.15
+"""Of how many k a block does without, when a set is drawn."""
+_FILLED = 0.97
+"""Of a stage's places for a tile, how many are given: with more no order is found."""
+
+
+def arrange_stages(kept: np.ndarray, units: np.ndarray, unit: int, most: int) -> np.ndarray:
+    """Groups int64 [groups, 4] of k as `arrange` gives them, of which units need few stages.
+
+    kept: bool [tiles, k]. units: bool [units, k], what is multiplied together with one row of x. A
+    stage is `unit` groups; there are `most` groups at most.
+    """
+    found = arrange(kept, unit)
+    if kept.sum(axis=1).max(initial=0) > _SPARE * kept.any(axis=0).sum():
+        return found
+    staged = _staged(kept, units, unit)
+    if len(staged) > most:
+        return found
+    costs = [int(stages_needed(units, groups, unit).sum()) for groups in (found, staged)]
+    return staged if costs[1] < costs[0] else found
+
+
+def stages_needed(units: np.ndarray, groups: np.ndarray, unit: int) -> np.ndarray:
+    """bool [units, stages] which stages each unit multiplies, at least one."""
+    there = np.concatenate([units, np.zeros((len(units), 1), bool)], axis=1)
+    needed = there[:, groups].reshape(len(units), len(groups) // unit, -1).any(axis=-1)
+    needed[~needed.any(axis=1), 0] = True
+    return needed
+
+
+def _staged(kept: np.ndarray, units: np.ndarray, unit: int) -> np.ndarray:
+    """One stage after the other, each for the units that fill it best."""
+    rng = np.random.default_rng(0)
+    left = np.flatnonzero(kept.any(axis=0))
+    stages = [np.full((unit, GROUP), NO_K)] if not len(left) else []
+    while len(left):
+        drawn = [_drawn(kept, units, left, unit, rng) for _ in range(_TRIALS)]
+        _, chosen = max(drawn, key=lambda pair: pair[0])
+        groups = _one_stage(kept, chosen, unit)
+        stages.append(groups)
+        left = np.setdiff1d(left, groups)
+    return np.concatenate(stages)
+
+
+def _drawn(
+    kept: np.ndarray, units: np.ndarray, left: np.ndarray, unit: int, rng: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    """k of a stage that a random set of units does without, and how much they give to others."""
+    fits, without = left, np.zeros(len(units), bool)
+    while not without.all():
+        spare = np.where(without, -1, (~units[:, fits]).sum(axis=1))
+        chosen = int((spare * (1 + _NOISE * rng.random(len(units)))).argmax())
+        if spare[chosen] < min(unit * GROUP, len(left)):
+            break
+        without[chosen] = True
+        fits = fits[~units[chosen, fits]]
+    fullest = fits[np.argsort(-kept[:, fits].sum(axis=0) - rng.random(len(fits)))]
+    held, places = np.zeros(len(kept), np.int64), _FILLED * unit * KEPT
+    taken: list[int] = []
+    for k in fullest:
+        after = held + kept[:, k]
+        if (after <= places).all():
+            held = after
+            taken.append(k)
+            if len(taken) == unit * GROUP:
+                break
+    return held.sum() / max(1, (~without).sum()), np.array(taken)
+
+
+def _one_stage(kept: np.ndarray, chosen: np.ndarray, unit: int) -> np.ndarray:
+    """One stage of the chosen k, without those for which there is no place."""
+    while True:
+        groups = arrange(kept[:, chosen], unit)
+        if len(groups) == unit:
+            return np.where(groups != NO_K, chosen[groups], NO_K)
+        chosen = chosen[: -max(1, len(chosen) // 32)]
