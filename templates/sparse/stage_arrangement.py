@@ -7,6 +7,8 @@ of the others.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from autoq.templates.sparse.arrangement import NO_K, arrange
@@ -28,6 +30,20 @@ def arrange_stages(kept: np.ndarray, units: np.ndarray, unit: int, most: int) ->
     kept: bool [tiles, k]. units: bool [units, k], what is multiplied together with one row of x. A
     stage is `unit` groups; there are `most` groups at most.
     """
+    bits = np.packbits(kept, axis=1).tobytes(), np.packbits(units, axis=1).tobytes()
+    return _arranged(*bits, (len(kept), len(units), kept.shape[1]), unit, most)
+
+
+@functools.lru_cache(maxsize=8)
+def _arranged(
+    kept_bits: bytes, units_bits: bytes, shape: tuple[int, int, int], unit: int, most: int
+) -> np.ndarray:
+    """`arrange_stages`, once for all configurations with the same units."""
+    *rows, k = shape
+    kept, units = (
+        np.unpackbits(np.frombuffer(bits, np.uint8).reshape(count, -1), axis=1, count=k) > 0
+        for bits, count in zip((kept_bits, units_bits), rows, strict=True)
+    )
     found = arrange(kept, unit)
     if kept.sum(axis=1).max(initial=0) > _SPARE * kept.any(axis=0).sum():
         return found
