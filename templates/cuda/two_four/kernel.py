@@ -101,7 +101,7 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     weight, bias, *others = packed_all(tiling)
     sizes = {
         "N": work.n, "VECTOR_BYTES": tiling.vector_bytes, "K_STAGES": tiling.k_stages,
-        "WEIGHT_TILES": tiling.weight_tiles,
+        "WEIGHT_TILES": tiling.weight_tiles, "ZEROED": False,
     }  # fmt: skip
     entry = _entry(epilogue_of(tiling))
     namespace = namespace_of(tiling, target, WHOLE_K, WHOLE_ROWS, entry, sizes)

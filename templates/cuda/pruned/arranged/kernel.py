@@ -72,7 +72,7 @@ def product_kernel(tiling: ArrangedTiling, target: Target) -> PrimFunc:
     words = STORE_WORDS.replace("AT_ONCE", "4").replace("READ_ROW", "(r + i * step)")
     rows = _ROWS.replace("WORDS\n", words.replace("ENTRY_AT", "__ldg") + "\n", 1)
     entry = _ENTRY.replace("PARAMETERS", parameters).replace("FIELDS", fields)
-    sizes = {"N": view.n, "WEIGHT_TILES": sparse.weight_tiles}
+    sizes = {"N": view.n, "WEIGHT_TILES": sparse.weight_tiles, "ZEROED": True}
     functions = namespace_of(sparse, target, _LISTED_K, rows, entry, sizes)
     x, box_rows = tiling.arranged, config.columns // config.cluster
     box = [row_values(x.dtype, ROW_BYTES), box_rows]
