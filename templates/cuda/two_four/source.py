@@ -105,8 +105,8 @@ __device__ __forceinline__ void meet() {
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int k_stages,
     int consumer, int thread) {
-  // Where a tile's stages are not known, a first product that takes no sums makes ptxas put products
-  // of floats one behind the other.
+  // Where a tile's stages are not known, a first product that takes no sums makes ptxas put
+  // products of floats one behind the other.
   if constexpr (ZEROED) {
     #pragma unroll
     for (int i = 0; i < ALL; ++i) sums[i] = 0;
@@ -135,7 +135,8 @@ __device__ __forceinline__ void multiply_tile(
         const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
         const unsigned at = stage + X_STAGE + block * A_BYTES;
         const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
-        product(sums + b * (COLUMNS / 2), a, x + step * 4, metadata[step][b], ZEROED || s + step > 0);
+        product(sums + b * (COLUMNS / 2), a, x + step * 4, metadata[step][b],
+                ZEROED || s + step > 0);
       }
     }
     asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");

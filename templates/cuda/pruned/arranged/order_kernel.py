@@ -11,81 +11,74 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
+from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.target import Target
 
-ROWS = (32, 16, 8)
+PARTS = 4
+"""Places of a row in shared memory that lanes of a warp read together."""
+UNIT_BYTES = 16
+"""That a lane puts together."""
+_ROWS = (16, 8)
 """Of a block, the most that shared memory has room for."""
-_THREADS = 512
-_WARP = 32
+_THREADS = 256
+_BARRIER = 16
 
-# A lane has a row, so that all lanes read the same k: rows are an odd number of words apart, or as
-# many words as there are groups of lanes. Lanes of a warp that share rows have k of their own.
+# Lanes are eight rows and four parts of 64 bytes. Rows are 16 bytes more than a multiple of 128
+# apart, so that lanes meet no bank twice where their words differ modulo four (`banks.py`).
 SOURCE = r"""
-constexpr int PARTS = 32 / ROWS, PITCH = ROW_BYTES + 4 * PARTS;
+constexpr int PITCH = (ROW_BYTES + 127) / 128 * 128 + 16, EACH = 16 / SIZE;
 
-// Units of 16 bytes to rows that begin anywhere: the words of eight lanes take different turns.
-__device__ __forceinline__ void lay_unit(unsigned* to, const uint4& unit, int lane) {
-  const int turn = lane / 8;
-  const bool odd = turn & 1, two = turn & 2;
-  const unsigned a = odd ? unit.y : unit.x, b = odd ? unit.z : unit.y;
-  const unsigned c = odd ? unit.w : unit.z, d = odd ? unit.x : unit.w;
-  to[turn] = two ? c : a, to[turn + 1 & 3] = two ? d : b;
-  to[turn + 2 & 3] = two ? a : c, to[turn + 3 & 3] = two ? b : d;
-}
-// Two words of a row, of the k that four words name.
-__device__ __forceinline__ uint2 pick(const unsigned char* row, const uint4& k) {
-  unsigned value[8 / SIZE];
-  const unsigned named[4] = {k.x, k.y, k.z, k.w};
+// 16 bytes of a row, of the k that are named.
+__device__ __forceinline__ uint4 pick(const unsigned char* row, const unsigned (&named)[EACH]) {
+  unsigned word[4];
   #pragma unroll
-  for (int i = 0; i < 8 / SIZE; ++i) {
-    const unsigned at = i % 2 ? named[i / 2] >> 16 : named[i / 2] & 0xffff;
-    if constexpr (SIZE == 1) value[i] = row[at];
-    else value[i] = reinterpret_cast<const unsigned short*>(row)[at];
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (SIZE == 1) {
+      const unsigned a = row[named[4 * i]], b = row[named[4 * i + 1]];
+      const unsigned c = row[named[4 * i + 2]], d = row[named[4 * i + 3]];
+      word[i] = __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+    } else {
+      const unsigned a = *reinterpret_cast<const unsigned short*>(row + named[2 * i]);
+      const unsigned b = *reinterpret_cast<const unsigned short*>(row + named[2 * i + 1]);
+      word[i] = __byte_perm(a, b, 0x5410);
+    }
   }
-  if constexpr (SIZE == 1) {
-    unsigned word[2];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      word[i] = __byte_perm(__byte_perm(value[4 * i], value[4 * i + 1], 0x0040),
-                            __byte_perm(value[4 * i + 2], value[4 * i + 3], 0x0040), 0x5410);
-    return make_uint2(word[0], word[1]);
-  } else {
-    return make_uint2(__byte_perm(value[0], value[1], 0x5410),
-                      __byte_perm(value[2], value[3], 0x5410));
-  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
 }
 __device__ __forceinline__ void arrange_rows(
     unsigned char* smem, const void* x, const int* order, void* y, int block, int thread) {
   const int first = block * ROWS, there = min(ROWS, M - first), lane = thread % 32;
-  const uint4* from = reinterpret_cast<const uint4*>(
-      static_cast<const unsigned char*>(x) + (long long)first * ROW_BYTES);
-  constexpr int UNITS = ROW_BYTES / 16;
-  #pragma unroll 8
-  for (int i = thread; i < there * UNITS; i += THREADS)
-    lay_unit(reinterpret_cast<unsigned*>(smem + i / UNITS * PITCH) + i % UNITS * 4, __ldg(from + i),
-             lane);
+  const unsigned base = (unsigned)__cvta_generic_to_shared(smem), full = base + ROWS * PITCH;
+  if (thread == 0) {
+    barrier_init(full, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+    barrier_expect(full, there * ROW_BYTES);
+    const unsigned char* from = static_cast<const unsigned char*>(x) + (long long)first * ROW_BYTES;
+    for (int row = 0; row < there; ++row)
+      bulk_copy(base + row * PITCH, from + row * ROW_BYTES, ROW_BYTES, full);
+  }
   __syncthreads();
-  const int row = lane % ROWS, segments = __ldg(order) * (128 / 32);
-  if (row >= there) return;
-  const uint4* named = reinterpret_cast<const uint4*>(order + 4);
-  unsigned char* to =
-      static_cast<unsigned char*>(y) + (long long)(first + row) * ARRANGED_BYTES;
-  for (int s = thread / 32 * PARTS + lane / ROWS; s < segments; s += THREADS / 32 * PARTS) {
-    uint2 two[4];
+  const int row = lane % 8, part = lane / 8, segments = __ldg(order) * (128 / 64);
+  const unsigned* names = reinterpret_cast<const unsigned*>(order + 4);
+  unsigned char* to = static_cast<unsigned char*>(y) +
+      (long long)(first + row) * ARRANGED_BYTES + part * 16;
+  barrier_wait(full, 0);
+  for (int s = thread / 32; s < segments; s += THREADS / 32) {
+    const uint4* own = reinterpret_cast<const uint4*>(names + (s * 4 + part) * (EACH / 2));
+    unsigned named[EACH];
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      uint4 k;
-      if constexpr (SIZE == 1) {
-        k = __ldg(named + s * 4 + i);
-      } else {
-        const uint2 half = __ldg(reinterpret_cast<const uint2*>(named) + s * 4 + i);
-        k = make_uint4(half.x, half.y, 0, 0);
-      }
-      two[i] = pick(smem + row * PITCH, k);
+    for (int i = 0; i < EACH / 8; ++i) {
+      const uint4 eight = __ldg(own + i);
+      const unsigned two[4] = {eight.x, eight.y, eight.z, eight.w};
+      #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        named[8 * i + j] = (j % 2 ? two[j / 2] >> 16 : two[j / 2] & 0xffff) * SIZE;
     }
-    uint4* at = reinterpret_cast<uint4*>(to + s * 32);
-    at[0] = make_uint4(two[0].x, two[0].y, two[1].x, two[1].y);
-    at[1] = make_uint4(two[2].x, two[2].y, two[3].x, two[3].y);
+    #pragma unroll
+    for (int r = 0; r < ROWS; r += 8)
+      if (r + row < there)
+        *reinterpret_cast<uint4*>(to + (long long)r * ARRANGED_BYTES + s * 64) =
+            pick(smem + (r + row) * PITCH, named);
   }
 }
 """
@@ -94,11 +87,12 @@ __device__ __forceinline__ void arrange_rows(
 
 def rows_of_block(x: TensorSpec, target: Target) -> int | None:
     """Rows of x [m, k] that a block has in shared memory; None where there is no room."""
-    return next((rows for rows in ROWS if _smem_bytes(x, rows) <= target.smem_bytes), None)
+    return next((rows for rows in _ROWS if _smem_bytes(x, rows) <= target.smem_bytes), None)
 
 
 def _smem_bytes(x: TensorSpec, rows: int) -> int:
-    return rows * (x.shape[1] * x.element.bytes + 4 * (_WARP // rows))
+    pitch = -(-x.shape[1] * x.element.bytes // 128) * 128 + UNIT_BYTES
+    return rows * pitch + _BARRIER
 
 
 def order_kernel(x: TensorSpec, order: TensorSpec, y: TensorSpec, target: Target) -> PrimFunc:
@@ -111,13 +105,13 @@ def order_kernel(x: TensorSpec, order: TensorSpec, y: TensorSpec, target: Target
     (m, k), depth = x.shape, y.shape[1]
     sizes = {
         "M": m, "SIZE": size, "ROW_BYTES": k * size, "ARRANGED_BYTES": depth * size, "ROWS": rows,
-        "THREADS": _THREADS,
+        "THREADS": _THREADS, "STAGES": 1,
     }  # fmt: skip
-    functions = DeviceNamespace("arrange_rows", SOURCE, {}, sizes)
+    functions = DeviceNamespace("arrange_rows", RING + SOURCE, {}, sizes)
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         smem = builder.alloc_buffer(
-            (_smem_bytes(x, rows),), "uint8", scope="shared.dyn", align=16
+            (_smem_bytes(x, rows),), "uint8", scope="shared.dyn", align=128
         ).data
         call(functions.function("arrange_rows"), smem, *pointers, block, thread)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.cuda.pruned.arranged.banks import in_banks
 from autoq.templates.cuda.pruned.arranged.config import BLOCK_COLUMNS, ArrangedTiling
 from autoq.templates.cuda.pruned.tile_wise.words import pack_words
 from autoq.templates.cuda.two_four.kernel import epilogue_of, pack_terms
@@ -34,6 +35,7 @@ def pack_all(tiling: ArrangedTiling, constants: Constants) -> tuple[np.ndarray, 
     tiles = max(1, -(-len(columns) // tiling.unit_columns)) * tiling.config.cluster
     units = _units(tiling, weight[columns], tiles)
     groups = arrange_stages(_kept(tiling, weight), units, tiling.unit, tiling.depth // 4)
+    groups = in_banks(groups, tiling.unit, view.value.bytes)
     k = groups.reshape(-1)
     order = np.zeros(tiling.order_spec.shape, np.int32)
     order[:2] = len(groups) // tiling.unit, tiles
