@@ -11,7 +11,7 @@ import functools
 
 import numpy as np
 
-from autoq.templates.sparse.arrangement import NO_K, arrange
+from autoq.templates.sparse.arrangement import NO_K, Arrangement, arrange
 from autoq.templates.sparse.two_four import GROUP, KEPT
 
 _SPARE = 0.45
@@ -24,70 +24,74 @@ _FILLED = 0.97
 """Of a stage's places for a tile, how many are given: with more no order is found."""
 
 
-def arrange_stages(kept: np.ndarray, units: np.ndarray, unit: int, most: int) -> np.ndarray:
-    """Groups int64 [groups, 4] of k as `arrange` gives them, of which units need few stages.
+def arrange_stages(kept: np.ndarray, units: np.ndarray, unit: int, most: int) -> Arrangement:
+    """An arrangement of what tiles keep, bool [tiles, k], of which units need few stages.
 
-    kept: bool [tiles, k]. units: bool [units, k], what is multiplied together with one row of x. A
-    stage is `unit` groups; there are `most` groups at most.
+    units: bool [units, tiles], the tiles that are multiplied together with one row of x. A stage is
+    `unit` groups, and there are `most` groups at most.
     """
     bits = np.packbits(kept, axis=1).tobytes(), np.packbits(units, axis=1).tobytes()
-    return _arranged(*bits, (len(kept), len(units), kept.shape[1]), unit, most)
+    return _arranged(*bits, (len(units), *kept.shape), unit, most)
+
+
+def stages_needed(units: np.ndarray, arrangement: Arrangement, unit: int) -> np.ndarray:
+    """bool [units, stages] which stages each unit multiplies, at least one."""
+    used = arrangement.used
+    of_tiles = used.reshape(len(used), used.shape[1] // unit, -1).any(axis=-1)
+    needed = (units[:, :, None] & of_tiles).any(axis=1)
+    needed[~needed.any(axis=1), 0] = True
+    return needed
 
 
 @functools.lru_cache(maxsize=8)
 def _arranged(
     kept_bits: bytes, units_bits: bytes, shape: tuple[int, int, int], unit: int, most: int
-) -> np.ndarray:
+) -> Arrangement:
     """`arrange_stages`, once for all configurations with the same units."""
-    *rows, k = shape
+    count, tiles, k = shape
     kept, units = (
-        np.unpackbits(np.frombuffer(bits, np.uint8).reshape(count, -1), axis=1, count=k) > 0
-        for bits, count in zip((kept_bits, units_bits), rows, strict=True)
+        np.unpackbits(np.frombuffer(bits, np.uint8).reshape(rows, -1), axis=1, count=columns) > 0
+        for bits, rows, columns in ((kept_bits, tiles, k), (units_bits, count, tiles))
     )
     found = arrange(kept, unit)
     if kept.sum(axis=1).max(initial=0) > _SPARE * kept.any(axis=0).sum():
         return found
     staged = _staged(kept, units, unit)
-    if len(staged) > most:
+    if len(staged.k) > most:
         return found
-    costs = [int(stages_needed(units, groups, unit).sum()) for groups in (found, staged)]
+    costs = [int(stages_needed(units, one, unit).sum()) for one in (found, staged)]
     return staged if costs[1] < costs[0] else found
 
 
-def stages_needed(units: np.ndarray, groups: np.ndarray, unit: int) -> np.ndarray:
-    """bool [units, stages] which stages each unit multiplies, at least one."""
-    there = np.concatenate([units, np.zeros((len(units), 1), bool)], axis=1)
-    needed = there[:, groups].reshape(len(units), len(groups) // unit, -1).any(axis=-1)
-    needed[~needed.any(axis=1), 0] = True
-    return needed
-
-
-def _staged(kept: np.ndarray, units: np.ndarray, unit: int) -> np.ndarray:
+def _staged(kept: np.ndarray, units: np.ndarray, unit: int) -> Arrangement:
     """One stage after the other, each for the units that fill it best."""
     rng = np.random.default_rng(0)
+    needs = units.astype(np.int64) @ kept > 0
     left = np.flatnonzero(kept.any(axis=0))
-    stages = [np.full((unit, GROUP), NO_K)] if not len(left) else []
-    while len(left):
-        drawn = [_drawn(kept, units, left, unit, rng) for _ in range(_TRIALS)]
+    stages: list[Arrangement] = []
+    while len(left) or not stages:
+        drawn = [_drawn(kept, needs, left, unit, rng) for _ in range(_TRIALS)]
         _, chosen = max(drawn, key=lambda pair: pair[0])
-        groups = _one_stage(kept, chosen, unit)
-        stages.append(groups)
-        left = np.setdiff1d(left, groups)
-    return np.concatenate(stages)
+        stages.append(_one_stage(kept, chosen, unit))
+        left = np.setdiff1d(left, stages[-1].k)
+    return Arrangement(
+        np.concatenate([one.k for one in stages]),
+        np.concatenate([one.used for one in stages], axis=1),
+    )
 
 
 def _drawn(
-    kept: np.ndarray, units: np.ndarray, left: np.ndarray, unit: int, rng: np.random.Generator
+    kept: np.ndarray, needs: np.ndarray, left: np.ndarray, unit: int, rng: np.random.Generator
 ) -> tuple[float, np.ndarray]:
     """k of a stage that a random set of units does without, and how much they give to others."""
-    fits, without = left, np.zeros(len(units), bool)
+    fits, without = left, np.zeros(len(needs), bool)
     while not without.all():
-        spare = np.where(without, -1, (~units[:, fits]).sum(axis=1))
-        chosen = int((spare * (1 + _NOISE * rng.random(len(units)))).argmax())
+        spare = np.where(without, -1, (~needs[:, fits]).sum(axis=1))
+        chosen = int((spare * (1 + _NOISE * rng.random(len(needs)))).argmax())
         if spare[chosen] < min(unit * GROUP, len(left)):
             break
         without[chosen] = True
-        fits = fits[~units[chosen, fits]]
+        fits = fits[~needs[chosen, fits]]
     fullest = fits[np.argsort(-kept[:, fits].sum(axis=0) - rng.random(len(fits)))]
     held, places = np.zeros(len(kept), np.int64), _FILLED * unit * KEPT
     taken: list[int] = []
@@ -98,13 +102,14 @@ def _drawn(
             taken.append(k)
             if len(taken) == unit * GROUP:
                 break
-    return held.sum() / max(1, (~without).sum()), np.array(taken)
+    return held.sum() / max(1, (~without).sum()), np.array(taken, np.int64)
 
 
-def _one_stage(kept: np.ndarray, chosen: np.ndarray, unit: int) -> np.ndarray:
+def _one_stage(kept: np.ndarray, chosen: np.ndarray, unit: int) -> Arrangement:
     """One stage of the chosen k, without those for which there is no place."""
     while True:
-        groups = arrange(kept[:, chosen], unit)
-        if len(groups) == unit:
-            return np.where(groups != NO_K, chosen[groups], NO_K)
+        found = arrange(kept[:, chosen], unit)
+        if len(found.k) == unit:
+            k = np.where(found.k != NO_K, np.append(chosen, NO_K)[found.k], NO_K)
+            return Arrangement(k, found.used)
         chosen = chosen[: -max(1, len(chosen) // 32)]

@@ -19,16 +19,22 @@ _WORD_BYTES = 4
 
 
 def in_banks(groups: np.ndarray, unit: int, size: int) -> np.ndarray:
-    """The groups [groups, 4] of stages of `unit` groups, for values of `size` bytes."""
+    """An order of all places of the groups [groups, 4] of k, in stages of `unit` groups.
+
+    It is int64 [groups, 4], places of a group in one group; values of x have `size` bytes.
+    """
     each = UNIT_BYTES // size // GROUP
-    made = np.empty_like(groups)
+    places = np.arange(groups.size).reshape(groups.shape)
+    classes = _classes(groups, size)
+    made = np.empty_like(places)
     for start in range(0, len(groups), unit):
-        stage = groups[start : start + unit]
-        fours = _fours(_classes(stage, size))
-        ordered = np.stack([_together(stage[four], size) for four in fours])
+        own = slice(start, start + unit)
+        stage, banks = places[own], classes[own]
+        fours = (stage[four] for four in _fours(banks))
+        ordered = np.stack([_together(four, classes.reshape(-1)) for four in fours])
         # [segments, groups of a lane, parts, 4] to where the parts lie.
         lying = ordered.reshape(-1, each, PARTS, GROUP).transpose(0, 2, 1, 3)
-        made[start : start + unit] = lying.reshape(unit, GROUP)
+        made[own] = lying.reshape(unit, GROUP)
     return made
 
 
@@ -50,13 +56,12 @@ def _fours(classes: np.ndarray) -> list[list[int]]:
     return made
 
 
-def _together(four: np.ndarray, size: int) -> np.ndarray:
-    """Four groups, each in the order that leaves the fewest k of a class in one place."""
-    classes = _classes(four, size)
+def _together(four: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Places of four groups, each in the order that leaves the fewest of a class in one place."""
     taken = np.zeros((GROUP, PARTS), np.int64)
     made = np.empty_like(four)
-    for own, group, place in zip(classes, four, made, strict=True):
-        ways = own[_ORDERS]
+    for group, place in zip(four, made, strict=True):
+        ways = classes[group][_ORDERS]
         clashes = np.where(ways < 0, 0, taken[np.arange(GROUP), np.maximum(ways, 0)]).sum(axis=1)
         best = int(clashes.argmin())
         place[:] = group[_ORDERS[best]]

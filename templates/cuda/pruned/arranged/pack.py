@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from autoq.templates.cuda.pruned.arranged.config import BLOCK_COLUMNS, ArrangedT
 from autoq.templates.cuda.pruned.tile_wise.words import pack_words
 from autoq.templates.cuda.two_four.kernel import epilogue_of, pack_terms
 from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
-from autoq.templates.sparse.arrangement import NO_K
+from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.stage_arrangement import arrange_stages, stages_needed
 from autoq.templates.workload import Constants
 
@@ -31,44 +32,46 @@ def pack_all(tiling: ArrangedTiling, constants: Constants) -> tuple[np.ndarray, 
     """The lists, the weight and what the epilogue reads of the columns that are left."""
     view, sparse = tiling.view, tiling.sparse
     weight = view.weight(constants)
-    columns = np.flatnonzero((weight != 0).any(axis=1))
+    found = view.sparsity.tiles_of(weight)
+    columns = np.concatenate([np.zeros(0, np.int64), *(tile.columns for tile in found)])
     tiles = max(1, -(-len(columns) // tiling.unit_columns)) * tiling.config.cluster
-    units = _units(tiling, weight[columns], tiles)
-    groups = arrange_stages(_kept(tiling, weight), units, tiling.unit, tiling.depth // 4)
-    groups = in_banks(groups, tiling.unit, view.value.bytes)
-    k = groups.reshape(-1)
+    units = _units(tiling, [len(tile.columns) for tile in found], tiles)
+    arrangement = arrange_stages(_kept(found, view.k), units, tiling.unit, tiling.depth // 4)
+    lying = in_banks(arrangement.k, tiling.unit, view.value.bytes).reshape(-1)
+    k = arrangement.k.reshape(-1)[lying]
     order = np.zeros(tiling.order_spec.shape, np.int32)
-    order[:2] = len(groups) // tiling.unit, tiles
+    order[:2] = len(arrangement.k) // tiling.unit, tiles
     order[4:].view(np.uint16)[: len(k)] = np.maximum(k, 0)
     left = np.zeros((len(columns), len(k)), weight.dtype)
-    left[:, k != NO_K] = weight[np.ix_(columns, k[k != NO_K])]
+    first = 0
+    for tile, used in zip(found, arrangement.used, strict=False):
+        own, there = slice(first, first := first + len(tile.columns)), used.reshape(-1)[lying]
+        left[own, there] = weight[np.ix_(tile.columns, k[there])]
     of_columns = {
         name: np.asarray(constants[name])[columns]
         for name in _OF_COLUMNS
         if np.shape(constants.get(name))[:1] == (view.n,)
     }
     given = {**constants, **of_columns, "weight": left}
-    needed = stages_needed(units, groups, tiling.unit).repeat(tiling.config.cluster, axis=0)
+    needed = stages_needed(units, arrangement, tiling.unit).repeat(tiling.config.cluster, axis=0)
     spans, places = _words(tiling, columns, view.of_no_weight(constants))
     lists = (order, _stages(tiling, needed), spans, places)
     return (*lists, _packed(tiling, given, needed), *pack_terms(sparse, given))
 
 
-def _kept(tiling: ArrangedTiling, weight: np.ndarray) -> np.ndarray:
+def _kept(found: Sequence[Tile], k: int) -> np.ndarray:
     """bool [tiles, k] what each tile keeps; one that keeps nothing where there is none."""
-    found = tiling.view.sparsity.tiles_of(weight)
-    kept = np.zeros((max(1, len(found)), tiling.view.k), bool)
+    kept = np.zeros((max(1, len(found)), k), bool)
     for own, tile in zip(kept, found, strict=False):
         own[tile.rows] = True
     return kept
 
 
-def _units(tiling: ArrangedTiling, weight: np.ndarray, tiles: int) -> np.ndarray:
-    """bool [clusters of tiles, k] which k blocks that share rows of x need, of columns left."""
-    count = tiles // tiling.config.cluster
-    padded = np.zeros((count * tiling.unit_columns, weight.shape[1]), bool)
-    padded[: len(weight)] = weight != 0
-    return padded.reshape(count, tiling.unit_columns, -1).any(axis=1)
+def _units(tiling: ArrangedTiling, widths: Sequence[int], tiles: int) -> np.ndarray:
+    """bool [clusters of tiles of weights, tiles] which of them blocks that share x multiply."""
+    ends = np.cumsum([0, *(widths or [0])])
+    firsts = np.arange(tiles // tiling.config.cluster)[:, None] * tiling.unit_columns
+    return (ends[1:] > firsts) & (ends[:-1] < firsts + tiling.unit_columns)
 
 
 def _stages(tiling: ArrangedTiling, needed: np.ndarray) -> np.ndarray:

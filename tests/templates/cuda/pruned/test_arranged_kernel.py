@@ -100,7 +100,7 @@ def test_lanes_meet_few_banks_twice(size: int) -> None:
         words = np.where(lanes == NO_K, -1, lanes * size // 4 % 4)
         return (words[..., None] == np.arange(4)).sum(axis=1).max(axis=-1).mean()
 
-    found = in_banks(groups, unit, size)
+    found = groups.reshape(-1)[in_banks(groups, unit, size)]
     np.testing.assert_array_equal(
         *(np.sort(np.sort(stage, axis=1).view("i8,i8,i8,i8"), axis=0) for stage in (found, groups))
     )
