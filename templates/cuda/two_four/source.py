@@ -75,7 +75,8 @@ __device__ __forceinline__ void load_tiles(
       next = place_of_stage(extent, own, s + 1);
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
       if (ahead <= 0) load_weights(ring, from, place.stage, s);
-      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, here * (128 / SIZE), row, full);
+      const int2 from_x = of_x(here, row);
+      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, from_x.x, from_x.y, full);
       place.next();
     }
   }
@@ -102,6 +103,47 @@ __device__ __forceinline__ void meet() {
   }
 }
 
+// Metadata of a stage. Products read it when they begin, so that it stays in registers of its own
+// until they have ended: two stages by turns.
+struct Metadata { unsigned word[STEPS][BLOCKS]; };
+__device__ __forceinline__ void hold(const Metadata& metadata) {
+  #pragma unroll
+  for (int i = 0; i < STEPS * BLOCKS; ++i)
+    asm volatile("" : : "r"(metadata.word[i / BLOCKS][i % BLOCKS]) : "memory");
+}
+// The products of a stage, and what is left of the stage before; `sums` of none are 0.
+__device__ __forceinline__ void multiply_stage(
+    SUM (&sums)[ALL], Metadata& own, const Metadata& before, const Ring& ring,
+    const unsigned char* smem, Place& place, bool any, int consumer, int thread) {
+  const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
+  const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
+  barrier_wait(ring.full + 8 * place.stage, place.phase);
+  #pragma unroll
+  for (int step = 0; step < STEPS; ++step) {
+    #pragma unroll
+    for (int b = 0; b < BLOCKS; ++b) {
+      const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
+      own.word[step][b] =
+          *reinterpret_cast<const unsigned*>(words + block * METADATA_BYTES + thread * 4);
+    }
+  }
+  asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+  // x in swizzled rows of 128 bytes; weights in columns of 16 bytes, 64 rows apart.
+  const unsigned long long x = 1ull << 62 | 64ull << 32 | (stage & 0x3ffff) >> 4;
+  #pragma unroll
+  for (int step = 0; step < STEPS; ++step) {
+    #pragma unroll
+    for (int b = 0; b < BLOCKS; ++b) {
+      const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
+      const unsigned at = stage + X_STAGE + block * A_BYTES;
+      const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
+      product(sums + b * (COLUMNS / 2), a, x + step * 4, own.word[step][b], any || step > 0);
+    }
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+  hold(before);
+}
 __device__ __forceinline__ void multiply_tile(
     SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int k_stages,
     int consumer, int thread) {
@@ -111,40 +153,19 @@ __device__ __forceinline__ void multiply_tile(
     #pragma unroll
     for (int i = 0; i < ALL; ++i) sums[i] = 0;
   }
-  for (int s = 0; s < k_stages; ++s) {
-    const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
-    const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    unsigned metadata[STEPS][BLOCKS];
-    #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      #pragma unroll
-      for (int b = 0; b < BLOCKS; ++b) {
-        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
-        metadata[step][b] =
-            *reinterpret_cast<const unsigned*>(words + block * METADATA_BYTES + thread * 4);
-      }
-    }
-    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
-    // x in swizzled rows of 128 bytes; weights in columns of 16 bytes, 64 rows apart.
-    const unsigned long long x = 1ull << 62 | 64ull << 32 | (stage & 0x3ffff) >> 4;
-    #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      #pragma unroll
-      for (int b = 0; b < BLOCKS; ++b) {
-        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
-        const unsigned at = stage + X_STAGE + block * A_BYTES;
-        const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
-        product(sums + b * (COLUMNS / 2), a, x + step * 4, metadata[step][b],
-                ZEROED || s + step > 0);
-      }
-    }
-    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+  Metadata even = {}, odd = {};
+  for (int s = 0; s < k_stages; s += 2) {
+    multiply_stage(sums, even, odd, ring, smem, place, ZEROED || s > 0, consumer, thread);
     if (s > 0) release_before(ring, place, thread);
+    place.next();
+    if (s + 1 == k_stages) break;
+    multiply_stage(sums, odd, even, ring, smem, place, true, consumer, thread);
+    release_before(ring, place, thread);
     place.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  hold(even);
+  hold(odd);
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
   release_before(ring, place, thread);
@@ -217,7 +238,7 @@ __device__ __forceinline__ void multiply_tiles(
       terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
       ways[b] = way_of(to, first + b, thread);
     }
-    const int stages = __shfl_sync(0xffffffff, stages_of(extent, tile.weights).count, 0);
+    const int stages = same_for_all(stages_of(extent, tile.weights).count);
     multiply_tile(sums, ring, smem, place, stages, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
@@ -267,8 +288,8 @@ __device__ __forceinline__ void multiply_two_four(
 STORE_ROWS stands for struct Outputs, where rows of y go; struct Way, what is known of that way for
 64 columns of a tile; and `way_of` and `store_rows`, such as `WHOLE_ROWS`. Before all of it stand
 struct Extent, how many tiles of weights there are; struct Stages, those of one tile among all
-packed ones; and which stage of x each of them multiplies, such as `WHOLE_K`. A kernel waits here
-for those before it."""
+packed ones; which stage of x each of them multiplies; and where its rows are in the map of x, such
+as `WHOLE_K`. A kernel waits here for those before it."""
 
 WHOLE_K = """
 struct Extent { int weight_tiles; };
@@ -278,6 +299,10 @@ __device__ __forceinline__ Stages stages_of(const Extent&, int tile) {
 }
 __device__ __forceinline__ int place_of_stage(const Extent&, const Stages&, int stage) {
   return stage;
+}
+__device__ __forceinline__ int same_for_all(int stages) { return stages; }
+__device__ __forceinline__ int2 of_x(int stage, int row) {
+  return make_int2(stage * (128 / SIZE), row);
 }
 """
 """Tiles of weights that all have all stages of x."""

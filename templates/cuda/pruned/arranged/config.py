@@ -57,9 +57,9 @@ class ArrangedTiling:
 
     @property
     def arranged(self) -> TensorSpec:
-        """x in order."""
-        x = self.view.workload.inputs[0]
-        return TensorSpec("arranged_x", (self.view.m, self.depth), x.dtype)
+        """x in order: rows of 128 bytes, all of a stage of k behind each other."""
+        x, each = self.view.workload.inputs[0], 4 * self.unit
+        return TensorSpec("arranged_x", (self.depth // each * self.view.m, each), x.dtype)
 
     @property
     def row_words(self) -> int:

@@ -48,6 +48,12 @@ __device__ __forceinline__ Stages stages_of(const Extent& extent, int tile) {
 __device__ __forceinline__ int place_of_stage(const Extent& extent, const Stages& own, int stage) {
   return stage < own.count ? __ldg(extent.stages + WEIGHT_TILES + 1 + own.first + stage) : 0;
 }
+// So that ptxas knows it of a loop's count.
+__device__ __forceinline__ int same_for_all(int stages) {
+  return __shfl_sync(0xffffffff, stages, 0);
+}
+// Rows of a stage lie behind each other.
+__device__ __forceinline__ int2 of_x(int stage, int row) { return make_int2(0, stage * M + row); }
 """
 _ENTRY = r"""
 __device__ __forceinline__ void multiply(
@@ -76,7 +82,8 @@ def product_kernel(tiling: ArrangedTiling, target: Target) -> PrimFunc:
     functions = namespace_of(sparse, target, _LISTED_K, rows, entry, sizes)
     x, box_rows = tiling.arranged, config.columns // config.cluster
     box = [row_values(x.dtype, ROW_BYTES), box_rows]
-    tiled = tiled_map(x.dtype, [tiling.depth, view.m], [tiling.depth], box, swizzle_mode(ROW_BYTES))
+    rows_of_all, each = x.shape
+    tiled = tiled_map(x.dtype, [each, rows_of_all], [each], box, swizzle_mode(ROW_BYTES))
     given = [Mapped(x, ENCODE_TILED, 2, tiled), *packed_all(tiling), *view.workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

@@ -18,10 +18,10 @@ PARTS = 4
 """Places of a row in shared memory that lanes of a warp read together."""
 UNIT_BYTES = 16
 """That a lane puts together."""
-_ROWS = (16, 8)
+_ROWS = (32, 16, 8)
 """Of a block, the most that shared memory has room for."""
-_THREADS = 256
-_BARRIER = 16
+_THREADS = 512
+_BARRIERS = 32
 
 # Lanes are eight rows and four parts of 64 bytes. Rows are 16 bytes more than a multiple of 128
 # apart, so that lanes meet no bank twice where their words differ modulo four (`banks.py`).
@@ -50,35 +50,39 @@ __device__ __forceinline__ void arrange_rows(
   const int first = block * ROWS, there = min(ROWS, M - first), lane = thread % 32;
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem), full = base + ROWS * PITCH;
   if (thread == 0) {
-    barrier_init(full, 1);
+    for (int i = 0; i < ROWS / 8; ++i) barrier_init(full + 8 * i, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
-    barrier_expect(full, there * ROW_BYTES);
     const unsigned char* from = static_cast<const unsigned char*>(x) + (long long)first * ROW_BYTES;
-    for (int row = 0; row < there; ++row)
-      bulk_copy(base + row * PITCH, from + row * ROW_BYTES, ROW_BYTES, full);
+    for (int r = 0; r < there; ++r) {
+      if (r % 8 == 0) barrier_expect(full + r, min(8, there - r) * ROW_BYTES);
+      bulk_copy(base + r * PITCH, from + r * ROW_BYTES, ROW_BYTES, full + r / 8 * 8);
+    }
   }
   __syncthreads();
   const int row = lane % 8, part = lane / 8, segments = __ldg(order) * (128 / 64);
-  const unsigned* names = reinterpret_cast<const unsigned*>(order + 4);
-  unsigned char* to = static_cast<unsigned char*>(y) +
-      (long long)(first + row) * ARRANGED_BYTES + part * 16;
-  barrier_wait(full, 0);
-  for (int s = thread / 32; s < segments; s += THREADS / 32) {
-    const uint4* own = reinterpret_cast<const uint4*>(names + (s * 4 + part) * (EACH / 2));
-    unsigned named[EACH];
-    #pragma unroll
-    for (int i = 0; i < EACH / 8; ++i) {
-      const uint4 eight = __ldg(own + i);
-      const unsigned two[4] = {eight.x, eight.y, eight.z, eight.w};
+  const unsigned* names = reinterpret_cast<const unsigned*>(order + 4) + part * (EACH / 2);
+  // Eight rows are put in order while others come.
+  #pragma unroll 1
+  for (int r = 0; r < there; r += 8) {
+    barrier_wait(full + r, 0);
+    const unsigned char* own = smem + (r + row) * PITCH;
+    unsigned char* to = static_cast<unsigned char*>(y) + (first + r + row) * 128 + part * 16;
+    #pragma unroll 2
+    for (int s = thread / 32; s < segments; s += THREADS / 32) {
+      const uint4* named_by = reinterpret_cast<const uint4*>(names + s * 2 * EACH);
+      unsigned named[EACH];
       #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        named[8 * i + j] = (j % 2 ? two[j / 2] >> 16 : two[j / 2] & 0xffff) * SIZE;
-    }
-    #pragma unroll
-    for (int r = 0; r < ROWS; r += 8)
+      for (int i = 0; i < EACH / 8; ++i) {
+        const uint4 eight = __ldg(named_by + i);
+        const unsigned two[4] = {eight.x, eight.y, eight.z, eight.w};
+        #pragma unroll
+        for (int j = 0; j < 8; ++j)
+          named[8 * i + j] = (j % 2 ? two[j / 2] >> 16 : two[j / 2] & 0xffff) * SIZE;
+      }
+      const uint4 unit = pick(own, named);
       if (r + row < there)
-        *reinterpret_cast<uint4*>(to + (long long)r * ARRANGED_BYTES + s * 64) =
-            pick(smem + (r + row) * PITCH, named);
+        *reinterpret_cast<uint4*>(to + (long long)(s / 2) * M * 128 + s % 2 * 64) = unit;
+    }
   }
 }
 """
@@ -92,20 +96,20 @@ def rows_of_block(x: TensorSpec, target: Target) -> int | None:
 
 def _smem_bytes(x: TensorSpec, rows: int) -> int:
     pitch = -(-x.shape[1] * x.element.bytes // 128) * 128 + UNIT_BYTES
-    return rows * pitch + _BARRIER
+    return rows * pitch + _BARRIERS
 
 
 def order_kernel(x: TensorSpec, order: TensorSpec, y: TensorSpec, target: Target) -> PrimFunc:
-    """The kernel of x [m, k] of 8 or 16 bits to y [m, depth]; parameters x, order, y.
+    """The kernel of x [m, k] of 8 or 16 bits to y [stages, m, 128 bytes]; parameters x, order, y.
 
     A row of x is a multiple of 16 bytes. What y has behind the stages that order names is left.
     """
     rows, size = rows_of_block(x, target), x.element.bytes
     assert rows is not None
-    (m, k), depth = x.shape, y.shape[1]
+    m, k = x.shape
     sizes = {
-        "M": m, "SIZE": size, "ROW_BYTES": k * size, "ARRANGED_BYTES": depth * size, "ROWS": rows,
-        "THREADS": _THREADS, "STAGES": 1,
+        "M": m, "SIZE": size, "ROW_BYTES": k * size, "ROWS": rows, "THREADS": _THREADS,
+        "STAGES": 1,
     }  # fmt: skip
     functions = DeviceNamespace("arrange_rows", RING + SOURCE, {}, sizes)
 
