@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
@@ -16,7 +18,7 @@ from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
-from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE
+from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE, WHOLE_K, WHOLE_ROWS
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.target import Target
@@ -37,47 +39,58 @@ def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
     return ThreadEpilogue(view.as_conv2d(tiling.terms), 4, scaled=view.floating)
 
 
-def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
-    """The function multiply(smem, x_map, weight, terms, y, block, thread)."""
+def namespace_of(
+    tiling: TwoFourTiling, target: Target, extent: str, rows: str, entry: str,
+    sizes: Mapping[str, int],
+) -> DeviceNamespace:  # fmt: skip
+    """Functions of a product; extent, rows: what `SOURCE` asks for; entry: what a kernel calls.
+
+    sizes: further constants, N among them, the columns of y.
+    """
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
-    source = _BITS_OF + assembly + RING + SOURCE.replace("SHIFTS;", shifts + ";")
+    whole = SOURCE.replace("STORE_ROWS", rows).replace("SHIFTS;", shifts + ";")
+    source = _BITS_OF + assembly + RING + extent + whole
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
-    work = view.workload
     return epilogue.namespace(
         "two_four",
-        source + _entry(epilogue),
+        source + entry,
         {},
         {
-            "M": work.m, "N": work.n, "SIZE": tiling.size, "COLUMNS": config.columns,
+            "M": view.workload.m, "SIZE": tiling.size, "COLUMNS": config.columns,
             "CONSUMERS": config.consumers, "BLOCKS": config.blocks, "STAGES": config.stages,
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
-            "K_STAGES": tiling.k_stages, "WEIGHT_TILES": tiling.weight_tiles,
-            "ROW_TILES": tiling.row_tiles, "ITEMS": tiling.items, "CLUSTER": config.cluster,
+            "ROW_TILES": tiling.row_tiles, "CLUSTER": config.cluster,
             "CLUSTERS": tiling.clusters(target), "PASS": config.passing,
-            "VECTOR_BYTES": tiling.vector_bytes, "CHANNELS": tiling.terms,
+            "CHANNELS": tiling.terms,
             "PRODUCER_REGISTERS": tiling.budget.producer,
-            "CONSUMER_REGISTERS": tiling.budget.consumer,
+            "CONSUMER_REGISTERS": tiling.budget.consumer, **sizes,
         },
     )  # fmt: skip
 
 
-def _entry(epilogue: ThreadEpilogue) -> str:
-    """C++ of `multiply`, whose parameters are the pointers that there are."""
+def fields_of(epilogue: ThreadEpilogue) -> tuple[str, str]:
+    """C++ parameters of the epilogue's constants, and statements that fill `from` with them."""
     terms = epilogue.constant_parameters()
     parameters = "".join(f"const void* {spec.name}, " for spec in terms)
     fields = " ".join(
         f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
         for spec in terms
     )
+    return parameters, fields
+
+
+def _entry(epilogue: ThreadEpilogue) -> str:
+    """C++ of `multiply`, whose parameters are the pointers that there are."""
+    parameters, fields = fields_of(epilogue)
     return (
         "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
         f"const void* weight, {parameters}void* y, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
-        "  multiply_two_four(smem, x_map, (const unsigned char*)weight, from, (OUT*)y, block, "
-        "thread);\n}\n"
+        "  multiply_two_four(smem, {WEIGHT_TILES}, x_map, (const unsigned char*)weight, "
+        "from, {(OUT*)y}, block, thread);\n}\n"
     )
 
 
@@ -86,7 +99,13 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     work, config = tiling.view.workload, tiling.config
     x, (y,) = work.inputs[0], work.outputs
     weight, bias, *others = packed_all(tiling)
-    function = _namespace(tiling, target).function("multiply")
+    sizes = {
+        "N": work.n, "VECTOR_BYTES": tiling.vector_bytes, "K_STAGES": tiling.k_stages,
+        "WEIGHT_TILES": tiling.weight_tiles, "ZEROED": False,
+    }  # fmt: skip
+    entry = _entry(epilogue_of(tiling))
+    namespace = namespace_of(tiling, target, WHOLE_K, WHOLE_ROWS, entry, sizes)
+    function = namespace.function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
     scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
@@ -119,7 +138,6 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
             block = T.cta_id([clusters])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
-        T.evaluate(T.ptx.griddepcontrol.wait())
         T.evaluate(T.ptx.griddepcontrol.launch_dependents())
         T.evaluate(
             T.cuda.func_call(
@@ -139,6 +157,11 @@ def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight, and what the epilogue reads of whole tiles."""
+    return (pack_weight(tiling, constants), *pack_terms(tiling, constants))
+
+
+def pack_terms(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
+    """What the epilogue reads, of whole tiles; constants may be those of fewer columns."""
     view = tiling.view
     terms = view.terms(constants)
 
@@ -153,4 +176,4 @@ def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, .
     if any(spec.name == "scale" for spec in specs):
         given["scale"] = packed_scales(view.epilogue, terms, padded)
     own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
-    return (pack_weight(tiling, constants), *own)
+    return tuple(own)

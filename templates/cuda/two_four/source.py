@@ -18,9 +18,9 @@ constexpr int ALL = BLOCKS * COLUMNS / 2;
 // Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
 // weights after the other, a tile for each of their blocks.
 struct Tile { int rows, weights; };
-__device__ __forceinline__ Tile tile_of(int item, int rank) {
-  constexpr int ALL_OF_GROUP = GROUP * (WEIGHT_TILES / CLUSTER);
-  const int first = item / ALL_OF_GROUP * GROUP, inside = item % ALL_OF_GROUP;
+__device__ __forceinline__ Tile tile_of(const Extent& extent, int item, int rank) {
+  const int all_of_group = GROUP * (extent.weight_tiles / CLUSTER);
+  const int first = item / all_of_group * GROUP, inside = item % all_of_group;
   const int rows = min(GROUP, ROW_TILES - first);
   return {first + inside % rows, inside / rows * CLUSTER + rank};
 }
@@ -41,21 +41,42 @@ __device__ __forceinline__ void load_rows(
             "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
   }
 }
+// A stage of weights, behind its rows of x.
+__device__ __forceinline__ void load_weights(
+    const Ring& ring, const unsigned char* from, int at, int stage) {
+  const unsigned full = ring.full + 8 * at;
+  barrier_expect(full, X_STAGE + W_STAGE);
+  bulk_copy(ring.stages + at * STAGE_BYTES + X_STAGE, from + (long long)stage * W_STAGE, W_STAGE,
+            full);
+}
 __device__ __forceinline__ void load_tiles(
-    const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
+    const Ring& ring, const Extent& extent, unsigned long long x_map, const unsigned char* weight,
+    int block) {
   Place place;
-  const int rank = block % CLUSTER;
-  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
-    const Tile tile = tile_of(item, rank);
+  const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
+  // The weights of the first stages are there whatever kernels before this one still write.
+  int ahead = 0;
+  if (block / CLUSTER < items) {
+    const Stages own = stages_of(extent, tile_of(extent, block / CLUSTER, rank).weights);
+    for (; ahead < min(STAGES, own.count); ++ahead)
+      load_weights(ring, weight + (long long)own.first * W_STAGE, ahead, ahead);
+  }
+  asm volatile("griddepcontrol.wait;" : : : "memory");
+  for (int item = block / CLUSTER; item < items; item += CLUSTERS) {
+    const Tile tile = tile_of(extent, item, rank);
     const int row = tile.rows * COLUMNS + rank * (COLUMNS / CLUSTER);
-    const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
-    for (int s = 0; s < K_STAGES; ++s) {
+    const Stages own = stages_of(extent, tile.weights);
+    const unsigned char* from = weight + (long long)own.first * W_STAGE;
+    int next = place_of_stage(extent, own, 0);
+    for (int s = 0; s < own.count; ++s, --ahead) {
       const unsigned to = ring.stages + place.stage * STAGE_BYTES;
       const unsigned full = ring.full + 8 * place.stage;
+      const int here = next;
+      next = place_of_stage(extent, own, s + 1);
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
-      barrier_expect(full, X_STAGE + W_STAGE);
-      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, s * (128 / SIZE), row, full);
-      bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
+      if (ahead <= 0) load_weights(ring, from, place.stage, s);
+      const int2 from_x = of_x(here, row);
+      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, from_x.x, from_x.y, full);
       place.next();
     }
   }
@@ -82,42 +103,69 @@ __device__ __forceinline__ void meet() {
   }
 }
 
+// Metadata of a stage. Products read it when they begin, so that it stays in registers of its own
+// until they have ended: two stages by turns.
+struct Metadata { unsigned word[STEPS][BLOCKS]; };
+__device__ __forceinline__ void hold(const Metadata& metadata) {
+  #pragma unroll
+  for (int i = 0; i < STEPS * BLOCKS; ++i)
+    asm volatile("" : : "r"(metadata.word[i / BLOCKS][i % BLOCKS]) : "memory");
+}
+// The products of a stage, and what is left of the stage before; `sums` of none are 0.
+__device__ __forceinline__ void multiply_stage(
+    SUM (&sums)[ALL], Metadata& own, const Metadata& before, const Ring& ring,
+    const unsigned char* smem, Place& place, bool any, int consumer, int thread) {
+  const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
+  const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
+  barrier_wait(ring.full + 8 * place.stage, place.phase);
+  #pragma unroll
+  for (int step = 0; step < STEPS; ++step) {
+    #pragma unroll
+    for (int b = 0; b < BLOCKS; ++b) {
+      const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
+      own.word[step][b] =
+          *reinterpret_cast<const unsigned*>(words + block * METADATA_BYTES + thread * 4);
+    }
+  }
+  asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
+  // x in swizzled rows of 128 bytes; weights in columns of 16 bytes, 64 rows apart.
+  const unsigned long long x = 1ull << 62 | 64ull << 32 | (stage & 0x3ffff) >> 4;
+  #pragma unroll
+  for (int step = 0; step < STEPS; ++step) {
+    #pragma unroll
+    for (int b = 0; b < BLOCKS; ++b) {
+      const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
+      const unsigned at = stage + X_STAGE + block * A_BYTES;
+      const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
+      product(sums + b * (COLUMNS / 2), a, x + step * 4, own.word[step][b], any || step > 0);
+    }
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+  asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+  hold(before);
+}
 __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int consumer,
-    int thread) {
-  for (int s = 0; s < K_STAGES; ++s) {
-    const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
-    const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    unsigned metadata[STEPS][BLOCKS];
+    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int k_stages,
+    int consumer, int thread) {
+  // Where a tile's stages are not known, a first product that takes no sums makes ptxas put
+  // products of floats one behind the other.
+  if constexpr (ZEROED) {
     #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      #pragma unroll
-      for (int b = 0; b < BLOCKS; ++b) {
-        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
-        metadata[step][b] =
-            *reinterpret_cast<const unsigned*>(words + block * METADATA_BYTES + thread * 4);
-      }
-    }
-    asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
-    // x in swizzled rows of 128 bytes; weights in columns of 16 bytes, 64 rows apart.
-    const unsigned long long x = 1ull << 62 | 64ull << 32 | (stage & 0x3ffff) >> 4;
-    #pragma unroll
-    for (int step = 0; step < STEPS; ++step) {
-      #pragma unroll
-      for (int b = 0; b < BLOCKS; ++b) {
-        const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
-        const unsigned at = stage + X_STAGE + block * A_BYTES;
-        const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
-        product(sums + b * (COLUMNS / 2), a, x + step * 4, metadata[step][b], s + step > 0);
-      }
-    }
-    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
+    for (int i = 0; i < ALL; ++i) sums[i] = 0;
+  }
+  Metadata even = {}, odd = {};
+  for (int s = 0; s < k_stages; s += 2) {
+    multiply_stage(sums, even, odd, ring, smem, place, ZEROED || s > 0, consumer, thread);
     if (s > 0) release_before(ring, place, thread);
+    place.next();
+    if (s + 1 == k_stages) break;
+    multiply_stage(sums, odd, even, ring, smem, place, true, consumer, thread);
+    release_before(ring, place, thread);
     place.next();
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+  hold(even);
+  hold(odd);
   #pragma unroll
   for (int i = 0; i < ALL; ++i) hold(sums[i]);
   release_before(ring, place, thread);
@@ -146,26 +194,7 @@ template <Form FORM> __device__ __forceinline__ void lay_out(
     }
   }
 }
-__device__ __forceinline__ void store_rows(
-    const unsigned char* from, OUT* y, int first_row, int first_column, int thread) {
-  constexpr int EACH = 64 * OUT_BYTES / VECTOR_BYTES, WORDS = VECTOR_BYTES / 4;
-  #pragma unroll 4
-  for (int i = thread; i < PASS * EACH; i += 128) {
-    const int row = i / EACH, byte = i % EACH * VECTOR_BYTES;
-    const int column = first_column + byte / OUT_BYTES;
-    if (first_row + row >= M || column >= N) continue;
-    const unsigned* words = reinterpret_cast<const unsigned*>(from + row * ROW + byte);
-    unsigned* to = reinterpret_cast<unsigned*>(y + (long long)(first_row + row) * N + column);
-    if constexpr (WORDS == 4) {
-      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(words);
-    } else if constexpr (WORDS == 2) {
-      *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(words);
-    } else {
-      *to = *words;
-    }
-  }
-}
-// What finishes the columns of a block of weight rows, the same for all rows of y.
+STORE_ROWS// What finishes the columns of a block of weight rows, the same for all rows of y.
 struct Terms { Raw<ACC, 4> bias; Channels own; };
 __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, int at) {
   const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
@@ -176,8 +205,9 @@ __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, i
   return {{{two.word[0], two.word[1], two.word[0], two.word[1]}}, own};
 }
 template <Form FORM> __device__ __forceinline__ void finish_tile(
-    const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS], OUT* y,
-    int first_row, int first_column, int consumer, int thread) {
+    const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
+    const Way (&ways)[BLOCKS], const Outputs& to, int first_row, int first_block, int consumer,
+    int thread) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
@@ -186,41 +216,45 @@ template <Form FORM> __device__ __forceinline__ void finish_tile(
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
       lay_out<FORM>(own, staged, terms[b].bias, terms[b].own, thread);
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(staged, y, first_row + pass * PASS, first_column + b * 64, thread);
+      store_rows(staged, to, ways[b], first_row + pass * PASS, first_block + b, thread);
     }
   }
 }
 __device__ __forceinline__ void multiply_tiles(
-    const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
-    OUT* y, int block, int consumer, int thread) {
+    const Ring& ring, const Extent& extent, const unsigned char* smem, unsigned char* staged,
+    const Constants& from, const Outputs& to, int block, int consumer, int thread) {
   Place place;
   SUM sums[ALL];
   const Channels own = shared_terms(from);
-  const int rank = block % CLUSTER;
-  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
-    const Tile tile = tile_of(item, rank);
+  const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
+  for (int item = block / CLUSTER; item < items; item += CLUSTERS) {
+    const Tile tile = tile_of(extent, item, rank);
     const int row = tile.rows * COLUMNS;
-    const int column = (tile.weights * ROW_BLOCKS + consumer * BLOCKS) * 64;
+    const int first = tile.weights * ROW_BLOCKS + consumer * BLOCKS;
     Terms terms[BLOCKS];  // they come while products run
+    Way ways[BLOCKS];
     #pragma unroll
-    for (int b = 0; b < BLOCKS; ++b)
-      terms[b] = terms_of(from, own, column + b * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
-    multiply_tile(sums, ring, smem, place, consumer, thread);
+    for (int b = 0; b < BLOCKS; ++b) {
+      terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
+      ways[b] = way_of(to, first + b, thread);
+    }
+    const int stages = same_for_all(stages_of(extent, tile.weights).count);
+    multiply_tile(sums, ring, smem, place, stages, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, terms, y, row, column, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread);
     else if (SATURATES && own.form == Form::SHIFT)
       finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, terms, y, row, column, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread);
     else
       finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, terms, y, row, column, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread);
   }
 }
 
 __device__ __forceinline__ void multiply_two_four(
-    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
-    const Constants& from, OUT* y, int block, int thread) {
+    unsigned char* smem, const Extent& extent, unsigned long long x_map,
+    const unsigned char* weight, const Constants& from, const Outputs& to, int block, int thread) {
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
   constexpr int STAGED_AT = STAGES * STAGE_BYTES;
   constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PASS * ROW;
@@ -236,10 +270,11 @@ __device__ __forceinline__ void multiply_two_four(
   const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (consumer == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
-    if (thread == 128 * CONSUMERS) load_tiles(ring, x_map, weight, block);
+    if (thread == 128 * CONSUMERS) load_tiles(ring, extent, x_map, weight, block);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
-    multiply_tiles(ring, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, y, block,
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+    multiply_tiles(ring, extent, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, to, block,
                    consumer, thread % 128);
   }
   if constexpr (CLUSTER > 1) {
@@ -248,7 +283,56 @@ __device__ __forceinline__ void multiply_two_four(
   }
 }
 """
-"""multiply_two_four(smem, x_map, weight, Constants, y, block, thread)."""
+"""multiply_two_four(smem, Extent, x_map, weight, Constants, Outputs, block, thread).
+
+STORE_ROWS stands for struct Outputs, where rows of y go; struct Way, what is known of that way for
+64 columns of a tile; and `way_of` and `store_rows`, such as `WHOLE_ROWS`. Before all of it stand
+struct Extent, how many tiles of weights there are; struct Stages, those of one tile among all
+packed ones; which stage of x each of them multiplies; and where its rows are in the map of x, such
+as `WHOLE_K`. A kernel waits here for those before it."""
+
+WHOLE_K = """
+struct Extent { int weight_tiles; };
+struct Stages { int first, count; };
+__device__ __forceinline__ Stages stages_of(const Extent&, int tile) {
+  return {tile * K_STAGES, K_STAGES};
+}
+__device__ __forceinline__ int place_of_stage(const Extent&, const Stages&, int stage) {
+  return stage;
+}
+__device__ __forceinline__ int same_for_all(int stages) { return stages; }
+__device__ __forceinline__ int2 of_x(int stage, int row) {
+  return make_int2(stage * (128 / SIZE), row);
+}
+"""
+"""Tiles of weights that all have all stages of x."""
+
+WHOLE_ROWS = r"""
+struct Outputs { OUT* y; };
+struct Way {};
+__device__ __forceinline__ Way way_of(const Outputs&, int, int) { return {}; }
+__device__ __forceinline__ void store_rows(
+    const unsigned char* from, const Outputs& to, const Way&, int first_row, int block,
+    int thread) {
+  constexpr int EACH = 64 * OUT_BYTES / VECTOR_BYTES, WORDS = VECTOR_BYTES / 4;
+  #pragma unroll 4
+  for (int i = thread; i < PASS * EACH; i += 128) {
+    const int row = i / EACH, byte = i % EACH * VECTOR_BYTES;
+    const int column = block * 64 + byte / OUT_BYTES;
+    if (first_row + row >= M || column >= N) continue;
+    const unsigned* words = reinterpret_cast<const unsigned*>(from + row * ROW + byte);
+    unsigned* at = reinterpret_cast<unsigned*>(to.y + (long long)(first_row + row) * N + column);
+    if constexpr (WORDS == 4) {
+      *reinterpret_cast<uint4*>(at) = *reinterpret_cast<const uint4*>(words);
+    } else if constexpr (WORDS == 2) {
+      *reinterpret_cast<uint2*>(at) = *reinterpret_cast<const uint2*>(words);
+    } else {
+      *at = *words;
+    }
+  }
+}
+"""
+"""Outputs whose columns are those of the weight."""
 
 SHIFTS = """
     const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);

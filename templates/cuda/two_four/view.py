@@ -49,7 +49,7 @@ class TwoFourView:
 
     def terms(self, constants: Constants) -> Mapping[str, Any]:
         """Constants of the epilogue by name, with the zero point of x in the bias."""
-        n = self.workload.n
+        n = len(constants["weight"])
         if not self.floating:
             sums = np.asarray(constants["weight"]).astype(np.int64).sum(axis=1)
             bias = np.asarray(constants["bias"]) - int(constants.get("x_zero_point", 0)) * sums
@@ -59,24 +59,28 @@ class TwoFourView:
         return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
 
 
-def view_of(workload: object) -> TwoFourView | None:
-    """The view of a 2:4 sparse product of bytes or 16-bit floats; None for all others."""
+def takes_constants_alone(workload: Gemm | FloatGemm) -> bool:
+    """Whether bytes or 16-bit floats are multiplied, and constants of columns alone follow."""
     if isinstance(workload, Gemm):
         epilogue = workload.epilogue
         bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
         plain = epilogue.residual_dtype is None and not epilogue.row_scale
-        if not bytes_alone or not plain or epilogue.scale_group or is_four_bit(epilogue.out_dtype):
-            return None
-        view = TwoFourView(workload, epilogue, False)
-    elif isinstance(workload, FloatGemm):
-        same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
-        if not same or not workload.plain or workload.weight_left:
-            return None
-        epilogue = Epilogue(
-            workload.out_dtype, float_bias=workload.bias, activation=workload.activation
-        )
-        view = TwoFourView(workload, epilogue, True)
-    else:
+        narrow = epilogue.scale_group or is_four_bit(epilogue.out_dtype)
+        return bytes_alone and plain and not narrow
+    same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
+    return same and workload.plain and not workload.weight_left
+
+
+def view_of(workload: object) -> TwoFourView | None:
+    """The view of a 2:4 sparse product of bytes or 16-bit floats; None for all others."""
+    if not isinstance(workload, Gemm | FloatGemm) or not takes_constants_alone(workload):
         return None
     sparsity = workload.sparsity
-    return None if sparsity is None or sparsity.pattern != TWO_FOUR else view
+    if sparsity is None or sparsity.pattern != TWO_FOUR:
+        return None
+    if isinstance(workload, Gemm):
+        return TwoFourView(workload, workload.epilogue, False)
+    epilogue = Epilogue(
+        workload.out_dtype, float_bias=workload.bias, activation=workload.activation
+    )
+    return TwoFourView(workload, epilogue, True)

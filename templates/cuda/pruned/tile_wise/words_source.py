@@ -8,7 +8,66 @@ the others are make it.
 
 from __future__ import annotations
 
-WORDS = r"""
+STORE_WORDS = r"""
+// Of a tile's entries those of words that are its alone, and behind them those of words of two.
+__device__ __forceinline__ int whole_words(const int4& tile) { return tile.w & 0x3fffffff; }
+__device__ __forceinline__ int shared_words(const int4& tile) { return (unsigned)tile.w >> 30; }
+// How many lanes take words of one row: fewer where few words are left, for several rows at once.
+__device__ __forceinline__ int lanes_across(int left) { return left > 16 ? 32 : left > 8 ? 16 : 8; }
+__device__ __forceinline__ int4 read_entry(
+    const void* entries, const int4& tile, int lane, int first = 0) {
+  const int left = whole_words(tile) - first, own = lane & lanes_across(left) - 1;
+  const int4* from = static_cast<const int4*>(entries) + tile.z + first;
+  return own < left ? ENTRY_AT(from + own) : int4{};
+}
+
+__device__ __forceinline__ unsigned word_of(const unsigned* row, const int4& entry) {
+  const unsigned* from = row + (entry.w & 0xffff);
+  const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
+  return __byte_perm(__byte_perm(from[0], from[1], pick), entry.z, fill);
+}
+// A word of which the tile has some bytes.
+__device__ __forceinline__ void store_bytes(unsigned* row_of_y, const unsigned* row, int4 entry) {
+  const unsigned word = word_of(row, entry), mask = (unsigned)entry.w >> 16;
+  unsigned char* to = reinterpret_cast<unsigned char*>(row_of_y + entry.x);
+  #pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (mask >> i & 1) to[i] = word >> 8 * i;
+}
+// Of a warp's 16 rows of y the first `count`, the words that the tile's entries name.
+__device__ __forceinline__ void store_rows(
+    const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
+    int count, const int4& tile, int lane) {
+  const int whole = whole_words(tile);
+  unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
+  int4 next;
+  for (int e = 0; e < whole; e += 32, entry = next) {
+    const int left = whole - e, across = lanes_across(left), step = 32 / across;
+    next = read_entry(entries, tile, lane, e + 32);
+    if ((lane & across - 1) >= left) continue;
+    #pragma unroll 1
+    for (int r = lane / across; r < 16; r += AT_ONCE * step) {
+      unsigned word[AT_ONCE];
+      #pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i) word[i] = word_of(rows + READ_ROW * ROW_PITCH, entry);
+      #pragma unroll
+      for (int i = 0; i < AT_ONCE; ++i)
+        if (r + i * step < count) first[(r + i * step) * ROW_WORDS + entry.x] = word[i];
+    }
+  }
+  // Words of two tiles: half a warp has those of 16 rows.
+  const int r = lane % 16;
+  if (lane / 16 >= shared_words(tile) || r >= count) return;
+  const int4 own = ENTRY_AT(static_cast<const int4*>(entries) + tile.z + whole + lane / 16);
+  store_bytes(first + r * ROW_WORDS, rows + r * ROW_PITCH, own);
+}
+"""
+"""Entries of words of y, and what puts words of 16 rows together.
+
+ROW_WORDS and ROW_PITCH are words of a row of y and of a row of outputs in shared memory."""
+
+WORDS = (
+    r"""
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW_WORDS = N * OUT_BYTES / 4;
 // Eight rows of a fragment in different banks, and a word more, which is read behind the last one.
 constexpr int ROW_PAD = OUT_BYTES == 1 && PAIRED ? 1 : 2 * OUT_BYTES;
@@ -37,18 +96,6 @@ __device__ __forceinline__ void await_terms(int consumer) {
   asm volatile("cp.async.wait_all;" : : : "memory");
   meet(consumer);
 }
-// Of a tile's entries those of words that are its alone, and behind them those of words of two.
-__device__ __forceinline__ int whole_words(const int4& tile) { return tile.w & 0x3fffffff; }
-__device__ __forceinline__ int shared_words(const int4& tile) { return (unsigned)tile.w >> 30; }
-// How many lanes take words of one row: fewer where few words are left, for several rows at once.
-__device__ __forceinline__ int lanes_across(int left) { return left > 16 ? 32 : left > 8 ? 16 : 8; }
-__device__ __forceinline__ int4 read_entry(
-    const void* entries, const int4& tile, int lane, int first = 0) {
-  const int left = whole_words(tile) - first, own = lane & lanes_across(left) - 1;
-  const int4* from = static_cast<const int4*>(entries) + tile.z + first;
-  return own < left ? ENTRY_AT(from + own) : int4{};
-}
-
 // What two columns have, for two rows.
 template <class T> __device__ __forceinline__ Raw<T, 4> pairs(const int* from) {
   const uint2 two = *reinterpret_cast<const uint2*>(from);
@@ -95,48 +142,9 @@ __device__ __forceinline__ void lay_out(
   else
     lay_out_as<SATURATES ? Form::CLAMP : Form::ANY>(sums, to, terms, own, lane);
 }
-
-__device__ __forceinline__ unsigned word_of(const unsigned* row, const int4& entry) {
-  const unsigned* from = row + (entry.w & 0xffff);
-  const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
-  return __byte_perm(__byte_perm(from[0], from[1], pick), entry.z, fill);
-}
-// A word of which the tile has some bytes.
-__device__ __forceinline__ void store_bytes(unsigned* row_of_y, const unsigned* row, int4 entry) {
-  const unsigned word = word_of(row, entry), mask = (unsigned)entry.w >> 16;
-  unsigned char* to = reinterpret_cast<unsigned char*>(row_of_y + entry.x);
-  #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    if (mask >> i & 1) to[i] = word >> 8 * i;
-}
-// Of a warp's 16 rows of y the first `count`, the words that the tile's entries name.
-__device__ __forceinline__ void store_rows(
-    const unsigned* rows, const Constants&, const void* entries, int4 entry, OUT* y, int first_row,
-    int count, const int4& tile, int lane) {
-  const int whole = whole_words(tile);
-  unsigned* first = reinterpret_cast<unsigned*>(y) + first_row * ROW_WORDS;
-  int4 next;
-  for (int e = 0; e < whole; e += 32, entry = next) {
-    const int left = whole - e, across = lanes_across(left), step = 32 / across;
-    next = read_entry(entries, tile, lane, e + 32);
-    if ((lane & across - 1) >= left) continue;
-    #pragma unroll 1
-    for (int r = lane / across; r < 16; r += AT_ONCE * step) {
-      unsigned word[AT_ONCE];
-      #pragma unroll
-      for (int i = 0; i < AT_ONCE; ++i) word[i] = word_of(rows + READ_ROW * ROW_PITCH, entry);
-      #pragma unroll
-      for (int i = 0; i < AT_ONCE; ++i)
-        if (r + i * step < count) first[(r + i * step) * ROW_WORDS + entry.x] = word[i];
-    }
-  }
-  // Words of two tiles: half a warp has those of 16 rows.
-  const int r = lane % 16;
-  if (lane / 16 >= shared_words(tile) || r >= count) return;
-  const int4 own = ENTRY_AT(static_cast<const int4*>(entries) + tile.z + whole + lane / 16);
-  store_bytes(first + r * ROW_WORDS, rows + r * ROW_PITCH, own);
-}
 """
+    + STORE_WORDS
+)
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
 
 AT_ONCE stands for how many rows of a lane are read at once, READ_ROW for one that is there, and
