@@ -3,7 +3,8 @@
 Each network is tuned by `autoq tune --time-budget` in a process of its own, without shipped
 records, then compiled untuned, with the records of that run and, with --shipped, with those that
 ship, all at once, and the artifacts are timed in turn. Their outputs are compared at every element
-first. Writes the times as JSON.
+first. With --knowledge the search begins with another model of records than the shipped one, such
+as one that has seen none of a network's shapes. Writes the times as JSON.
 
     python scripts/bench/bench_tuning.py --target cuda --budgets 10,30 --output tuning.json
 """
@@ -42,18 +43,31 @@ _TURNS = 15
 _TURN_SECONDS = 0.05
 
 
+@dataclass(frozen=True)
+class Tuning:
+    """A run of `autoq tune`.
+
+    budget: seconds; knowledge: the model of records that it begins with, None for the shipped one.
+    """
+
+    budget: float
+    seed: int
+    knowledge: Path | None = None
+
+
 def tuned(
-    model: Path, host: Host, shape: tuple[int, ...], budget: float, seed: int, records: Path
-) -> float:
-    """Tune for `budget` seconds into the file `records`: wall seconds of the command."""
+    model: Path, host: Host, shape: tuple[int, ...], tuning: Tuning, records: Path
+) -> float:  # fmt: skip
+    """Tune into the file `records`: wall seconds of the command."""
     options = {
         "--target": host.target.kind,
         "--input-shapes": f"{INPUT}:[{','.join(map(str, shape))}]",
         "--trials": _TRIALS,
         "--output": records,
-        "--time-budget": budget,
+        "--time-budget": tuning.budget,
         "--until-gain": 0,
-        "--seed": seed,
+        "--seed": tuning.seed,
+        **({} if tuning.knowledge is None else {"--knowledge": tuning.knowledge}),
     }
     command = [sys.executable, "-m", "autoq", "tune", str(model), "--no-shipped-records"]
     command += [str(part) for option in options.items() for part in option]
@@ -107,7 +121,7 @@ def in_turn(sessions: list[Session]) -> list[float]:
 
 
 def case(
-    network: str, model: Path, host: Host, batch: int, budget: float, seed: int, folders: Folders,
+    network: str, model: Path, host: Host, batch: int, tuning: Tuning, folders: Folders,
     shipped: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     """Tune, compile, compare outputs, time all in turn; shipped: those with shipped records, too.
@@ -115,10 +129,11 @@ def case(
     A run whose records are there already is not made again.
     """
     shape = (batch, 3, IMAGE, IMAGE)
+    budget, seed, knowledge = tuning.budget, tuning.seed, tuning.knowledge
     records = folders.records / f"{network}-{budget:g}s-seed{seed}.jsonl"
     seconds = None
     if not records.exists():
-        seconds = tuned(model, host, shape, budget, seed, records)
+        seconds = tuned(model, host, shape, tuning, records)
     lines = read_records(records).records if records.exists() else []
     trials = sum(not record.confirmed for record in lines)
     found = ["--tuning-records", str(records)] if records.exists() else []
@@ -135,6 +150,7 @@ def case(
         "case": f"{network} N{batch} {host.target.kind}",
         "budget_seconds": budget,
         "seed": seed,
+        **({} if knowledge is None else {"knowledge": knowledge.name.split(".")[0]}),
         "wall_seconds": seconds,
         "trials": trials,
         "untuned_us": untuned_us,
@@ -168,6 +184,7 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, help="folder of kernels that are compiled already")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--shipped", action="store_true", help="time shipped records as well")
+    parser.add_argument("--knowledge", type=Path, help="model of records that searches begin with")
     parser.add_argument("--commit", default=commit(), help="recorded in the output")
     options = parser.parse_args()
     host = resolve(options.target)
@@ -186,8 +203,9 @@ def main() -> int:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
+                    tuning = Tuning(budget, seed, options.knowledge)
                     row = case(
-                        network, model, host, options.batch, budget, seed, folders, options.shipped
+                        network, model, host, options.batch, tuning, folders, options.shipped
                     )
                     result["cases"].append(row)
                     options.output.write_text(json.dumps(result, indent=1) + "\n")
