@@ -144,7 +144,7 @@ def test_entries_that_do_not_fit_are_one_line() -> None:
         to_vectors(twice, 2)
     beyond = scipy.sparse.csr_array(np.eye(2))
     beyond.indices[0] = 9
-    with pytest.raises(InputError, match="contradicts itself: .* 9 "):
+    with pytest.raises(InputError, match=r"contradicts itself: .* 9 "):
         to_vectors(beyond, 2)
     with pytest.raises(InputError, match="found list"):
         to_vectors([[1]], 2)
