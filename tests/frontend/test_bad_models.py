@@ -173,6 +173,11 @@ CASES = {
         model([node("ConvTranspose", "x w")],
               {"x": (IMAGE, "float32"), "w": ((6, 4, 2, 2), "float32")}), "as initializers",
     ),
+    "a transposed bias of one": (
+        model([node("ConvTranspose", "x w b")], {"x": (IMAGE, "float32")},
+              {"w": normal(6, 4, 2, 2), "b": normal(1)}), r"bias \[1\] of 4 filters",
+    ),
+    "variance of an axis twice": (image("MeanVarianceNormalization", axes=[0, 0]), "named twice"),
     "resized to nothing": (
         with_constants("Resize", "x - s", s=np.float32([1, 1, 0.1, 1])), "nothing is left",
     ),

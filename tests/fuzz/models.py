@@ -36,7 +36,7 @@ SMALL = 2**18
 _STATE = onnxruntime.capi.onnxruntime_pybind11_state
 _OF_ORDER = {
     "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "LogSoftmax", "ArgMax",
-    "ArgMin", "Resize", "Upsample",
+    "ArgMin", "Resize", "Upsample", "TopK", "ConvTranspose",
 }  # fmt: skip
 _REFUSALS = (
     _STATE.Fail, _STATE.InvalidArgument, _STATE.InvalidGraph, _STATE.InvalidProtobuf,
@@ -140,8 +140,8 @@ def _has_no_answer(path: Path) -> bool:
     """Whether onnxruntime's own answer is an accident.
 
     Its maximum of a NaN and a number depends on their order, its Resize multiplies neighbours by
-    weights of 0, and its QOperator kernels convert
-    quotients to integers that no integer holds, where a scale is next to nothing.
+    weights of 0, where a transposed convolution of autoq's multiplies by them, and its QOperator
+    kernels convert quotients to integers that no integer holds, where a scale is next to nothing.
     """
     graph = onnx.load(path, load_external_data=False).graph
     ops = {node.op_type for node in graph.node}
