@@ -36,7 +36,7 @@ SMALL = 2**18
 _STATE = onnxruntime.capi.onnxruntime_pybind11_state
 _OF_ORDER = {
     "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "LogSoftmax", "ArgMax",
-    "ArgMin", "Resize", "Upsample", "TopK", "ConvTranspose", "Clip",
+    "ArgMin", "Resize", "Upsample", "TopK", "ConvTranspose", "Clip", "CumSum",
 }  # fmt: skip
 _REFUSALS = (
     _STATE.Fail, _STATE.InvalidArgument, _STATE.InvalidGraph, _STATE.InvalidProtobuf,
@@ -141,7 +141,7 @@ def _has_no_answer(path: Path) -> bool:
     """Whether onnxruntime's own answer is an accident.
 
     Its maximum of a NaN and a number depends on their order, as does a Clip with such a bound. Its
-    Resize multiplies neighbours by weights of 0, as a transposed convolution of autoq's does. Its
+    Resize multiplies neighbours by weights of 0, as autoq does in ConvTranspose and CumSum. Its
     QOperator kernels convert quotients to integers that no integer holds, where a scale is next to
     nothing.
     """
