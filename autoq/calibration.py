@@ -13,6 +13,7 @@ from onnx import helper
 from autoq.errors import InputError
 
 RANDOM_SAMPLES = 4
+_FLOATS = (np.float16, np.float32, np.float64)
 
 
 def calibration_samples(
@@ -22,23 +23,18 @@ def calibration_samples(
 
     calibration is an .npz file, or a mapping, with an array for each input; arrays of more samples
     than the model's batch are cut into batches. Sizes that the model leaves open are as given, but
-    a batch is 1 then. None makes normal random numbers.
-    Raises InputError for arrays that are missing or do not fit.
+    a batch is 1 then. None makes normal random numbers, where open sizes are 1.
+    Raises InputError for arrays that are missing or do not fit, and for None where an input has no
+    floats.
     """
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
-    shapes = {
-        value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in inputs
+    inputs = _inputs(model)
+    shapes = {value.name: _shape(value) for value in inputs}
+    dtypes = {
+        value.name: helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        for value in inputs
     }
     if calibration is None:
-        rng = np.random.default_rng(0)
-        return [
-            {
-                name: rng.standard_normal([size or 1 for size in shape], np.float32)
-                for name, shape in shapes.items()
-            }
-            for _ in range(RANDOM_SAMPLES)
-        ]
+        return _random_samples(shapes, dtypes)
     arrays, source = read_archive(calibration, "calibration")
     missing = sorted(set(shapes) - set(arrays))
     if missing:
@@ -54,13 +50,47 @@ def calibration_samples(
         if not fits or (shape and given[0] < (shape[0] or 1)):
             raise InputError(f"{source}: {name!r} is {list(given)}; the model takes {_text(shape)}")
         counts.add(given[0] // (shape[0] or 1) if shape else 1)
-    dtypes = {
-        value.name: helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        for value in inputs
-    }
     return [
         {name: _part(arrays[name], i, shape).astype(dtypes[name]) for name, shape in shapes.items()}
         for i in range(min(counts, default=0))
+    ]
+
+
+def open_input(model: onnx.ModelProto) -> str:
+    """The first input some of whose sizes the model leaves open, "" for none."""
+    return next((value.name for value in _inputs(model) if 0 in _shape(value)), "")
+
+
+def _inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Those that a run has to give."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    return [value for value in model.graph.input if value.name not in constants]
+
+
+def _shape(value: onnx.ValueInfoProto) -> list[int]:
+    """Sizes of an input, 0 where the model leaves one open."""
+    return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
+def _random_samples(
+    shapes: Mapping[str, list[int]], dtypes: Mapping[str, np.dtype]
+) -> list[dict[str, np.ndarray]]:
+    """Feeds of normal random numbers; raises InputError for an input of anything but floats."""
+    for name, dtype in dtypes.items():
+        if dtype not in _FLOATS:
+            raise InputError(
+                f"input {name!r} of {dtype}: random numbers are no samples of it; give "
+                "calibration data (--calibration)"
+            )
+    rng = np.random.default_rng(0)
+    return [
+        {
+            name: rng.standard_normal([size or 1 for size in shape], np.float32).astype(
+                dtypes[name]
+            )
+            for name, shape in shapes.items()
+        }
+        for _ in range(RANDOM_SAMPLES)
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autoq.errors import TargetError
 from autoq.hardware_file import read_hardware
+from autoq.runtime.cpu.features import require_no_gpu
 from autoq.runtime.cuda.driver import Device, device_count, driver_version
 from autoq.templates.target import Target, parse_target
 
@@ -34,8 +35,8 @@ def resolve(text: str, ordinal: int = 0, hardware: str | os.PathLike[str] | None
     (`hardware_file.read_hardware`). What the driver knows of a GPU that is here goes before autoq's
     own row; a file that contradicts it is refused.
 
-    Raises TargetError for an unknown target, a GPU nobody supports or a file of another GPU,
-    InputError for a file that is no row.
+    Raises TargetError for an unknown target, a GPU nobody supports, a number of a GPU beside the
+    CPU or a file of another GPU, InputError for a file that is no row.
     """
     if not isinstance(text, str):
         raise TargetError(f"unknown target {text!r:.80}: give its name, such as 'cpu' or 'cuda'")
@@ -43,7 +44,9 @@ def resolve(text: str, ordinal: int = 0, hardware: str | os.PathLike[str] | None
     if text == "auto":
         text = "cuda" if device_count() else "cpu"
     if not text.startswith("cuda"):
-        return Host(parse_target(text, row), cpu_name())
+        target = parse_target(text, row)
+        require_no_gpu(ordinal)
+        return Host(target, cpu_name())
     if not device_count():
         return Host(parse_target(text, row), None)
     device = Device(ordinal)

@@ -47,17 +47,20 @@ class Session:
 
     Args:
         path: file written by `autoq compile`.
-        device: ordinal of the GPU for a CUDA artifact.
+        device: number of the GPU for a CUDA artifact; an artifact of the CPU takes none but 0.
 
     Raises:
-        InputError: the path is no path of a file.
+        InputError: the path is no path of a file, or the device no number.
         ArtifactError: the file is not an artifact, or was compiled for another device.
-        TargetError: a CUDA artifact on a machine without a driver or GPU.
+        TargetError: a CUDA artifact on a machine without a driver or that GPU, or the number of
+            one for an artifact of the CPU.
         DriverError: the GPU has not the memory for it, or refuses its machine code.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, device: int = 0) -> None:
         self._path = as_path(path)
+        if not isinstance(device, int) or isinstance(device, bool):
+            raise InputError(f"device: expected the number of a GPU, found {device!r:.60}")
         artifact = read_artifact(self._path)
         self._plan = artifact.plan
         with self._named_errors():
@@ -199,8 +202,9 @@ def _executor(artifact: Artifact, device: int) -> Any:
 
         return CudaExecutor(artifact, device)
     from autoq.runtime.cpu.executor import CpuExecutor
-    from autoq.runtime.cpu.features import require_features
+    from autoq.runtime.cpu.features import require_features, require_no_gpu
 
+    require_no_gpu(device)
     require_features(artifact.plan)
     return CpuExecutor(artifact)
 

@@ -121,6 +121,12 @@ def test_wrong_feeds_are_refused(session: Session, case: int) -> None:
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize("device", ["0", None, 0.0, True])
+def test_devices_are_numbers(session: Session, device: object) -> None:
+    with pytest.raises(InputError, match="device: expected the number of a GPU"):
+        Session(session._path, device=device)
+
+
 def frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array

@@ -98,7 +98,8 @@ def gemm(
     Without --output the records of the trials are not kept.
     """
     started = time.monotonic()
-    from autoq.cli.product_workload import ProductRequest, require_kernel
+    from autoq.cli.product_refusal import require_kernel
+    from autoq.cli.product_workload import ProductRequest
     from autoq.devices import resolve
     from autoq.report.events import TuneSummary
     from autoq.report.product import product_text

@@ -142,6 +142,8 @@ def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
                 f"--input-shapes {text!r}: cannot read {text[position:].strip()!r}; write it as "
                 '"name:[1,3,224,224]", several with a space between'
             )
+        if found[1] in shapes:
+            raise InputError(f"--input-shapes {text!r}: {found[1]!r} stands there twice")
         shapes[found[1]] = tuple(int(size) for size in found[2].split(",") if size.strip())
         position = found.end()
     if not shapes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,9 @@ from typing import Annotated
 import typer
 
 from autoq.cli.options import Model, Output
+
+_FATAL = 4
+"""Of onnxruntime's severities."""
 
 
 def quantize(
@@ -43,8 +47,7 @@ def quantize(
     from autoq.scratch import scratch_as_temporary_directory, sweep
 
     require_writable(output)
-    # onnxruntime advises on its own scripts through the root logger.
-    logging.getLogger().setLevel(logging.ERROR)
+    _silence_onnxruntime()
     sweep()
     with scratch_as_temporary_directory():
         quantize_model(
@@ -55,3 +58,12 @@ def quantize(
             "warning: calibrated on random numbers; give --calibration for accuracy", err=True
         )
     typer.echo(f"wrote {output}")
+
+
+def _silence_onnxruntime() -> None:
+    """Let the error that it raises say all that it logs, and advise nobody on its own scripts."""
+    logging.getLogger().setLevel(logging.ERROR)
+    with contextlib.suppress(ImportError):  # quantising tells that it is missing
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(_FATAL)

@@ -85,6 +85,8 @@ def _fill(mode: str, session: Any) -> dict[str, np.ndarray]:
             feeds[item.name] = np.full(item.shape, mode == "ones", item.dtype)
         elif element(item.dtype).floating:
             feeds[item.name] = rng.standard_normal(item.shape).astype(item.dtype)
+        elif item.dtype == "bool":
+            feeds[item.name] = rng.integers(0, 2, item.shape).astype(item.dtype)
         else:
             info = ml_dtypes.iinfo(item.dtype)
             least, most = max(int(info.min), -128), min(int(info.max), 255)

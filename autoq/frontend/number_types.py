@@ -42,6 +42,8 @@ def result_type(
         if to == DOUBLE:
             return to
         return to if to in COMPUTED_AS and COMPUTED_AS[to] == computed else None
+    if node.op_type == "Pow":
+        given = given[:1]  # exponents have types of their own
     place = _DATA_INPUT.get(node.op_type, 0)
     of_data = given[place] if place < len(given) else None
     if computed == "float32":

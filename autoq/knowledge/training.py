@@ -64,10 +64,12 @@ def model_of(
     RecordError for files of different chips, or with nothing to learn from.
     """
     spaces = gathered(paths)
+    if not spaces:
+        raise RecordError(f"nothing to learn from: no workload has {_LEAST_TRIALS} trials")
     devices = Counter((one.device.name, one.device.arch) for one in spaces)
-    device = max(sorted(devices), key=devices.__getitem__, default=("", ""))
-    if not devices or any(name not in (device[0], *siblings(device[0])) for name, _ in devices):
-        named = ", ".join(sorted(name for name, _ in devices)) or "none"
+    device = max(sorted(devices), key=devices.__getitem__)
+    if any(name not in (device[0], *siblings(device[0])) for name, _ in devices):
+        named = ", ".join(sorted(name for name, _ in devices))
         raise RecordError(f"a model is of one device; the records are of {named}")
     versions = {name: template.version for name, template in templates.items()}
     date = max(one.last for one in spaces)

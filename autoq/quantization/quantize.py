@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import onnx.version_converter
 
-from autoq.calibration import calibration_samples
+from autoq.calibration import calibration_samples, open_input
 from autoq.errors import InputError, ModelError
 from autoq.frontend.read import DYNAMIC, read_model
 from autoq.paths import require_other
@@ -84,6 +84,8 @@ def quantize(
             )
         except Exception as error:  # onnxruntime's own errors have no common class
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            if calibration is None and (name := open_input(proto)):
+                reason = f"{reason}; without calibration data open sizes of {name!r} are 1"
             raise ModelError(f"{model}: onnxruntime cannot quantise it ({reason})") from error
         with replace_file(target) as file, finished.open("rb") as source:
             shutil.copyfileobj(source, file)
@@ -120,7 +122,7 @@ def _fused(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(prepared)
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what it raises says the same
     providers = ["CPUExecutionProvider"]
     onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
     return onnx.load(prepared)

@@ -22,6 +22,7 @@ from autoq.measure.worker import WorkerSettings
 from autoq.recording.kept_kernels import KeptKernels, Place
 from autoq.recording.options import RecordOptions
 from autoq.records.record import Device
+from autoq.runtime.cpu.features import require_no_gpu
 from autoq.tuning.provenance import Provenance
 
 
@@ -33,6 +34,9 @@ def opened_measurers(
 
     Raises TargetError for a device that is not there, InputError for devices of several names.
     """
+    if host.target.kind == "cpu":
+        for ordinal in options.devices:
+            require_no_gpu(ordinal)
     cores = len(os.sched_getaffinity(0))
     cuda = ""
     if host.target.kind == "cuda" and places is None:

@@ -109,9 +109,9 @@ def check_layouts(layouts: Sequence[str]) -> None:
 
 
 def require_limits(options: Any) -> None:
-    """Raise InputError for times, and for numbers of compilers, that no run can have.
+    """Raise InputError for times, seeds and numbers of compilers that no run can have.
 
-    options: with `timeout`, `build_timeout`, `time_budget` and `jobs`, as those of tuning.
+    options: with `timeout`, `build_timeout`, `time_budget`, `seed` and `jobs`, as those of tuning.
     """
     for name in ("timeout", "build_timeout", "time_budget"):
         value = getattr(options, name)
@@ -120,6 +120,8 @@ def require_limits(options: Any) -> None:
                 f"--{name.replace('_', '-')} {value}: a positive time is needed, "
                 f"at most {LONGEST_SECONDS} s"
             )
+    if options.seed < 0:
+        raise InputError(f"--seed {options.seed}: at least 0 is needed")
     if not 0 <= options.jobs <= MOST_JOBS:
         raise InputError(f"--jobs {options.jobs}: give 1 to {MOST_JOBS}, or 0 for every core")
 

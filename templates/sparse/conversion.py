@@ -37,7 +37,10 @@ def to_vectors(matrix: Any, vector: int) -> VectorMatrix:
     if layout in ("torch.sparse_csr", "torch.sparse_bsr"):
         return from_entries(_shape(matrix), vector, *_torch_entries(matrix))
     if hasattr(matrix, "tocoo"):
-        found = matrix.tocoo()
+        try:
+            found = matrix.tocoo()
+        except ValueError as error:
+            raise InputError(f"a sparse matrix that contradicts itself: {error}") from error
         rows, columns = (np.asarray(axis) for axis in (found.row, found.col))
         return from_entries(_shape(matrix), vector, rows, columns, np.asarray(found.data))
     kind = f"torch tensor of layout {layout}" if layout else type(matrix).__name__

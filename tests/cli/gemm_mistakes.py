@@ -106,6 +106,7 @@ MISTAKES = {
     "no time": ((64, 32, 48, *CPU, "--time-budget", 0), ("--time-budget 0", "positive")),
     "cold CPU": ((64, 32, 48, *CPU, "--cold"), ("--cold", "CUDA")),
     "negative jobs": ((64, 32, 48, *CPU, "--jobs", -1), ("--jobs",)),
+    "a GPU's number": ((64, 32, 48, *CPU, "--device", 3), ("device 3", "the target is the CPU")),
     "negative device": ((64, 32, 48, "--device", -1), ("--device",)),
     "absent records": ((64, 32, 48, *CPU, "--tuning-records", "no.jsonl"), ("no.jsonl", "No such")),
     "absent folder": ((64, 32, 48, *CPU, "-o", "absent/x.jsonl"), ("absent",)),

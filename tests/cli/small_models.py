@@ -47,6 +47,13 @@ def unary(operator: str, opset: int = 17, domain: str = "") -> onnx.ModelProto:
     return _model([node], [1, 16], [1, 16], {}, opset)
 
 
+def of_type(model: onnx.ModelProto, dtype: int) -> onnx.ModelProto:
+    """The model with inputs and outputs of another type."""
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = dtype
+    return model
+
+
 def external(path: Path, location: str, data: bytes | None) -> Path:
     """Writes the network to `path` with its first weight in the file `location`.
 

@@ -8,7 +8,8 @@ from gemm_mistakes import CPU, MISTAKES
 from gpu_kernels import end_if_compile_only, hopper_target
 
 from autoq.cli import gemm
-from autoq.cli.product_workload import ProductRequest, require_kernel
+from autoq.cli.product_refusal import require_kernel
+from autoq.cli.product_workload import ProductRequest
 from autoq.devices import Host
 from autoq.errors import InputError
 from autoq.libraries.beside import Beside, description

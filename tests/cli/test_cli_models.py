@@ -2,7 +2,8 @@
 
 import onnx
 import pytest
-from small_models import external, small_network, unary
+from onnx import TensorProto
+from small_models import external, of_type, small_network, unary
 
 VERBS = {
     "tune": ("--target", "cpu", "--trials", 4, "-o", "new.jsonl"),
@@ -106,3 +107,21 @@ def test_dynamic_shapes_with_input_shapes_compile(autoq, folder):
     assert screen.code == 0, screen
     screen = autoq("run", "m.tar")
     assert (screen.code, screen.out) == (0, "y: float32 [2, 10]\n"), screen
+
+
+def test_models_without_samples_that_numbers_could_be(refuses, folder):
+    network = small_network()
+    network.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "channels"
+    onnx.save(network, "open.onnx")
+    words = ("open.onnx", "onnxruntime cannot quantise it", "open sizes of 'x' are 1")
+    refuses("quantize", "open.onnx", "-o", "new.onnx", words=words)
+    onnx.save(of_type(unary("Not"), TensorProto.BOOL), "bool.onnx")
+    words = ("input 'x' of bool", "--calibration")
+    refuses("quantize", "bool.onnx", "-o", "new.onnx", words=words)
+
+
+def test_a_model_of_flags_runs_on_made_up_ones(autoq, folder):
+    onnx.save(of_type(unary("Not"), TensorProto.BOOL), "m.onnx")
+    assert autoq("compile", "m.onnx", "--target", "cpu", "-o", "m.tar").code == 0
+    screen = autoq("run", "m.tar")
+    assert (screen.code, screen.out) == (0, "y: bool [1, 16]\n"), screen

@@ -35,6 +35,8 @@ BAD_TUNE = {
     "layout of no template": ((*TUNE, "--layouts", "nhwc,nhwcnc"), ("nhwcnc", "leave it out")),
     "more jobs than processes": ((*TUNE, "--jobs", 100000), ("--jobs 100000", "1 to")),
     "negative jobs": ((*TUNE, "--jobs", -1), ("--jobs", "0")),
+    "seed below zero": ((*TUNE, "--seed", -1), ("--seed -1", "at least 0")),
+    "a GPU's number": ((*TUNE, "--device", 3), ("device 3", "the target is the CPU")),
     "absent records": ((*TUNE, "--tuning-records", "absent.jsonl"), ("absent.jsonl", "No such")),
 }
 
@@ -94,6 +96,7 @@ BAD_SHAPES = {
     "x:[1,16,8]": "[1,16,8,8]",
     "x:[1,15,8,8]": "[1,16,8,8]",
     "x:[0,16,8,8]": "[1,16,8,8]",
+    "x:[2,16,8,8] x:[3,16,8,8]": "'x' stands there twice",
 }
 
 

@@ -186,6 +186,7 @@ def test_options_of_run(refuses, artifact):
     refuses("run", artifact, "--outputs", "absent/out.npz", words=("absent",))
     refuses("run", artifact, "--outputs", ".", words=("folder",))
     refuses("run", artifact, "--repeat", 0, words=("--repeat",))
+    refuses("run", artifact, "--device", 3, words=("device 3", "the target is the CPU"))
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b"\0" * 2048])

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-from onnx_models.makers import model, node, normal
+from onnx_models.makers import MICROSOFT, model, node, normal
 from onnx_models.networks import resnet_path
 from onnx_models.operators import IMAGE, conv, image, int64, with_constants
 from refusals import assert_refused, saved
@@ -173,6 +173,11 @@ CASES = {
         model([node("ConvTranspose", "x w")],
               {"x": (IMAGE, "float32"), "w": ((6, 4, 2, 2), "float32")}), "as initializers",
     ),
+    "a transposed bias of one": (
+        model([node("ConvTranspose", "x w b")], {"x": (IMAGE, "float32")},
+              {"w": normal(6, 4, 2, 2), "b": normal(1)}), r"bias \[1\] of 4 filters",
+    ),
+    "variance of an axis twice": (image("MeanVarianceNormalization", axes=[0, 0]), "named twice"),
     "resized to nothing": (
         with_constants("Resize", "x - s", s=np.float32([1, 1, 0.1, 1])), "nothing is left",
     ),
@@ -225,6 +230,11 @@ CASES = {
             [node("MatMul", "x w")], {"x": ((3,), "float32")}, {"w": np.ones((2, 4, 3), np.float32)}
         ),
         r"matrices \[1, 3\] and \[2, 4, 3\] do not multiply",
+    ),
+    "a mean of squares": (
+        model([node("SkipSimplifiedLayerNormalization", "x z s", "n m", MICROSOFT),
+               node("Add", "n m")], {n: ((2, 5, 8), "float32") for n in "xz"}, {"s": normal(8)}),
+        "output 'm', a mean that nothing computes",
     ),
     "float64": (
         model([node("Cast", "x", to=onnx.TensorProto.DOUBLE)], {"x": (IMAGE, "float32")}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx_models.makers import model, node
 from onnx_models.operators import IMAGE, int64
 from refusals import assert_refused, saved
@@ -27,3 +28,11 @@ def test_nodes_in_a_circle(tmp_path):
         [node("Add", "x b", "a"), node("Relu", "a", "b")], {"x": (IMAGE, "float32")}, None, ("b",)
     )
     assert_refused(saved(made, tmp_path), "reads what follows from it")
+
+
+def test_a_zero_point_that_the_numbers_do_not_have(tmp_path):
+    inputs = {"x": (IMAGE, "uint8")}
+    constants = {"s": np.float32(0.1), "t": np.int8(-17)}
+    made = model([node("DequantizeLinear", "x s t")], inputs, constants)
+    pattern = "zero point of -17 for uint8, which has 0 to 255"
+    assert_refused(saved(made, tmp_path), pattern)

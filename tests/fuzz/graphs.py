@@ -41,10 +41,16 @@ class RandomCosts:
         return self.seconds(copy)
 
 
-def case(rng: np.random.Generator, folder: Path, compiled_share: float = COMPILED_SHARE) -> None:
-    """One graph."""
+def case(
+    rng: np.random.Generator,
+    folder: Path,
+    compiled_share: float = COMPILED_SHARE,
+    blocks: bool = False,
+) -> None:
+    """One graph; blocks: as in `random_model`."""
     kind = float(rng.random())
-    model = random_model(rng, exact=kind < 0.5, matrices=kind % 0.5 < MATRICES_SHARE / 2)
+    matrices = kind % 0.5 < MATRICES_SHARE / 2
+    model = random_model(rng, exact=kind < 0.5, matrices=matrices, blocks=blocks)
     feeds = normal_feeds(model, rng)
     oracle = Oracle(model, feeds)
     for kind in ("cpu", "cuda"):

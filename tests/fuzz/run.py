@@ -17,7 +17,7 @@ from fuzz.child import limit_memory, load, rng_of
 from fuzz.findings import Finding
 from fuzz.lane import Lane, Shift
 
-SUBJECTS = ("models", "graphs", "floats", "records", "artifacts", "npz")
+SUBJECTS = ("models", "graphs", "blocks", "floats", "records", "artifacts", "npz")
 _SHOWN_LIKE_IT = 3
 _HEARTBEAT_SECONDS = 60.0
 

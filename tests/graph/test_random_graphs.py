@@ -19,11 +19,12 @@ from autoq.templates.target import parse_target
 TARGETS = [parse_target("cpu"), parse_target("cuda")]
 
 
+@pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("matrices", [False, True])
 @pytest.mark.parametrize("seed", range(24))
-def test_optimised_graph_agrees_with_onnxruntime(seed, matrices):
+def test_optimised_graph_agrees_with_onnxruntime(seed, matrices, blocks):
     rng = np.random.default_rng(seed)
-    model = random_model(rng, exact=seed % 2 == 0, matrices=matrices)
+    model = random_model(rng, exact=seed % 2 == 0, matrices=matrices, blocks=blocks)
     feeds = normal_feeds(model, rng)
     oracle = Oracle(model, feeds)
     for target in TARGETS:
@@ -36,11 +37,11 @@ def test_compiled_graph_agrees_with_onnxruntime(seed, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("seed", range(2000, 2036))
+@pytest.mark.parametrize("seed", range(2000, 2048))
 def test_graph_on_a_gpu_agrees_with_onnxruntime(seed, tmp_path):
     end_if_compile_only()
     rng = np.random.default_rng(seed)
-    model = random_model(rng, exact=seed % 2 == 0, matrices=seed >= 2024)
+    model = random_model(rng, seed % 2 == 0, matrices=seed >= 2024, blocks=seed >= 2036)
     feeds = normal_feeds(model, rng)
     onnx.save(model, tmp_path / "random.onnx")
     autoq.compile(tmp_path / "random.onnx", target="cuda", output=tmp_path / "random.autoq")

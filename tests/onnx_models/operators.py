@@ -115,6 +115,7 @@ ELEMENTWISE = {
     "div": with_constants("Div", "x c", c=np.abs(normal(9, 1)) + 1),
     "pow": with_constants("Pow", "x c", c=np.float32(2)),
     "pow_of_int64": with_constants("Pow", "x c", c=np.int64(3)),
+    "pow_of_float16": with_constants("Pow", "x c", c=np.float16(2.5)),
     "pow_of_integers": model(
         [node("Abs", "x", "p"), node("Cast", "f", "n", to=6), node("Pow", "p n")],
         {"x": ((2, 3, 4), "float32"), "f": ((2, 1, 4), "float32")},

@@ -90,6 +90,7 @@ TRANSPOSED = {
     "output shape": _transposed((6, 4, 3, 3), strides=[2, 2], output_shape=[10, 9]),
     "same upper": _transposed((6, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
     "same lower": _transposed((6, 4, 3, 3), strides=[2, 2], auto_pad="SAME_LOWER"),
+    "same with gaps": _transposed((6, 4, 3, 2), strides=[4, 3], auto_pad="SAME_UPPER"),
     "gaps": _transposed((6, 4, 2, 2), strides=[3, 3], bias=False),
     "much cut off": _transposed((6, 4, 3, 3), strides=[2, 2], pads=[3, 2, 4, 2]),
     "signals": _transposed((6, 4, 3), strides=[2], pads=[1, 0]),

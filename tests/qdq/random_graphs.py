@@ -13,20 +13,25 @@ import numpy as np
 import onnx
 
 from qdq import matrices
+from qdq.blocks import branches, heads, picked
 from qdq.products import affine, chain, clamp, conv, gemm, matmul, residual
 from qdq.selections import conv_transpose, selected
 from qdq.writer import FOUR_BITS, GraphWriter, Real
 
 
-def random_model(rng: np.random.Generator, exact: bool, matrices: bool = False) -> onnx.ModelProto:
+def random_model(
+    rng: np.random.Generator, exact: bool, matrices: bool = False, blocks: bool = False
+) -> onnx.ModelProto:
     """A model of 3 to 14 layers over one or two inputs, float32 or integers.
 
     exact: scales are powers of two, so that most of its arithmetic rounds nothing. matrices: most
-    layers are of rows and batches of matrices, not of images.
+    layers are of rows and batches of matrices, not of images. blocks: half of the layers are those
+    of `qdq.blocks`, and there are up to 6.
     """
     writer = GraphWriter(rng, exact)
-    for _ in range(int(rng.integers(3, 15))):
-        layer(writer, MATRIX_LAYERS if matrices else LAYERS)
+    layers = MATRIX_LAYERS if matrices else LAYERS
+    for _ in range(int(rng.integers(2, 7) if blocks else rng.integers(3, 15))):
+        layer(writer, BLOCKS if blocks and writer.chance(0.5) else layers)
     return writer.finish()
 
 
@@ -200,6 +205,8 @@ MATRIX_LAYERS: list[Layer] = [
     *[matrices.attention] * 3, *[matrices.layer_scale] * 3, *[binary] * 2, *[unary] * 2, transpose,
     movement, concat, conv, selected,
 ]  # fmt: skip
+
+BLOCKS: list[Layer] = [branches, *[heads] * 2, *[picked] * 2]
 
 
 def layer(w: GraphWriter, layers: list[Layer]) -> None:

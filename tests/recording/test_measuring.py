@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from autoq.devices import resolve
-from autoq.errors import InputError
+from autoq.errors import InputError, TargetError
 from autoq.measure.job import Job, Measurement
 from autoq.measure.runner import MeasureError, Runner
 from autoq.recording import devices
@@ -98,5 +98,14 @@ def test_devices_of_two_names_are_refused(tmp_path, monkeypatch):
     with (
         pytest.raises(InputError, match="H100 80GB HBM3, NVIDIA H200 differ"),
         devices.opened_measurers(resolve("cuda:sm_90a"), options, tmp_path, places={}),
+    ):
+        pass
+
+
+def test_a_cpu_is_one_device(tmp_path):
+    options = RecordOptions(devices=(0, 1), jobs=2)
+    with (
+        pytest.raises(TargetError, match="device 1 is the number of a GPU"),
+        devices.opened_measurers(resolve("cpu"), options, tmp_path, places={}),
     ):
         pass

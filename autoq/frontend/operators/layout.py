@@ -20,13 +20,16 @@ def normal_axis(b: GraphBuilder, axis: int, rank: int) -> int:
     return axis % rank if rank else 0
 
 
-def constant_axes(node: OnnxNode, b: GraphBuilder, rank: int, index: int = 1) -> tuple[int, ...]:
-    """The `axes` attribute, or the constant input that newer opsets have; sorted."""
+def constant_axes(
+    node: OnnxNode, b: GraphBuilder, rank: int, index: int = 1, usual: tuple[int, ...] = ()
+) -> tuple[int, ...]:
+    """The `axes` attribute, or the constant input that newer opsets have, or `usual`; sorted."""
     axes = node.attributes.get("axes")
     name = node.input(index)
     if axes is None and name is not None:
         axes = b.constant(name, "axes").reshape(-1).tolist()
-    found = sorted(normal_axis(b, int(axis), rank) for axis in axes or ())
+    axes = usual if axes is None else axes
+    found = sorted(normal_axis(b, int(axis), rank) for axis in axes)
     if len(set(found)) != len(found):
         raise b.error(f"axes {list(axes)} of {rank}: one is named twice")
     return tuple(found)

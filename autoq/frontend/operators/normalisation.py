@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from autoq.frontend.builder import GraphBuilder
-from autoq.frontend.operators.layout import normal_axis
+from autoq.frontend.operators.layout import constant_axes, normal_axis
 from autoq.frontend.registry import OnnxNode, importer
 
 LARGEST_LRN = 63
@@ -112,8 +112,7 @@ def instance_normalization(node: OnnxNode, b: GraphBuilder) -> str:
 def mean_variance_normalization(node: OnnxNode, b: GraphBuilder) -> str:
     """Values less their mean over axes, over their deviation."""
     x = node.required(0, b)
-    given = node.attributes.get("axes", (0, 2, 3))
-    axes = tuple(sorted(normal_axis(b, int(axis), len(b.shape(x))) for axis in given))
+    axes = constant_axes(node, b, len(b.shape(x)), usual=(0, 2, 3))
     centred, deviation = _centred(b, x, b.emit("ReduceMean", [x], axes=axes), axes, 0.0)
     return b.emit("Div", [centred, b.emit("Add", [deviation, b.add_constant(np.float32(1e-9))])])
 

@@ -71,9 +71,15 @@ def dequantise(
     b: GraphBuilder, x: str, scale: Number, zero_point: Number, axis: int | None = None
 ) -> str:
     """A DequantizeLinear of `x` to float32."""
-    if b.dtype(x) not in _INTEGERS:
-        raise b.error(f"integers of dtype {b.dtype(x)}; {', '.join(_INTEGERS)} are supported")
+    dtype = b.dtype(x)
+    if dtype not in _INTEGERS:
+        raise b.error(f"integers of dtype {dtype}; {', '.join(_INTEGERS)} are supported")
     attributes = _attributes(b, b.shape(x), scale, zero_point, axis)
+    if dtype in INTEGER_RANGE:
+        least, most = INTEGER_RANGE[dtype]
+        outside = [z for z in np.ravel(attributes["zero_point"]) if not least <= z <= most]
+        if outside:
+            raise b.error(f"a zero point of {outside[0]} for {dtype}, which has {least} to {most}")
     return b.emit("DequantizeLinear", [x], "float32", **attributes)
 
 

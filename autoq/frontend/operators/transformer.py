@@ -68,12 +68,17 @@ def skip_layer_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
 
 @importer("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_rms_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
-    """A normalisation by the root mean square of the sum of two tensors and a bias."""
+    """A normalisation by the root mean square of the sum of two tensors and a bias.
+
+    The second output, a mean, is never written by onnxruntime.
+    """
+    if len(node.outputs) > 1 and node.outputs[1] in b.used:
+        raise b.error(f"output {node.outputs[1]!r}, a mean that nothing computes, is read")
     total = _added(b, b.emit("Add", [node.required(0, b), node.required(1, b)]), node.input(3))
     last = (len(b.shape(total)) - 1,)
     epsilon = float(node.attributes.get("epsilon", 1e-12))
     y, inverse = emit_rms_norm(b, total, last, node.required(2, b), epsilon)
-    return [y, y, inverse, total]  # the second, a mean, is never written by onnxruntime
+    return [y, y, inverse, total]
 
 
 @importer("EmbedLayerNormalization", domain=MICROSOFT)

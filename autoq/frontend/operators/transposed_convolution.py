@@ -38,6 +38,8 @@ def conv_transpose(node: OnnxNode, b: GraphBuilder) -> str:
     whole = [-(-(edges[i] + after[i]) // strides[i]) for i in range(2)]  # pixels of each phase
     behind = [max(whole[i] - size[i], 0) for i in range(2)]
     inputs, late = [x, filters], node.input(2)
+    if late is not None and b.shape(late) != (groups * k,):
+        raise b.error(f"bias {list(b.shape(late))} of {groups * k} filters")
     if late is not None and b.is_constant(late):
         phases = strides[0] * strides[1]
         inputs.append(b.add_constant(np.repeat(b.constant(late, "bias").reshape(-1), phases)))
@@ -75,7 +77,9 @@ def _edges(
     wanted = a.get("output_shape")
     same = mode.startswith("SAME")
     if wanted is not None or same:
-        after = list(wanted)[-2:] if wanted else [size[i] * strides[i] for i in range(2)]
+        # Where a stride leaves gaps between filters, onnxruntime puts nothing behind the last one.
+        ends = [min(size[i] * strides[i], full[i]) for i in range(2)]
+        after = list(wanted)[-2:] if wanted else ends
         cut = [max(full[i] - after[i], 0) for i in range(2)]
         before = [total // 2 if mode == "SAME_UPPER" else total - total // 2 for total in cut]
     else:

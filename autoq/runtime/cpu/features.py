@@ -1,10 +1,10 @@
-"""Whether this host's CPU can run an artifact that was compiled on another."""
+"""Whether this host's CPU can run what it is asked to, such as an artifact of another host."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from autoq.errors import ArtifactError
+from autoq.errors import ArtifactError, TargetError
 from autoq.runtime.plan import Plan
 
 
@@ -29,3 +29,9 @@ def require_features(plan: Plan) -> None:
             f"compiled for {plan.arch}, which needs {', '.join(missing)}; this CPU lacks "
             "them: compile the model here"
         )
+
+
+def require_no_gpu(ordinal: int) -> None:
+    """Raise TargetError for the number of a GPU where the CPU is what runs; 0 names none."""
+    if ordinal != 0:
+        raise TargetError(f"device {ordinal} is the number of a GPU, but the target is the CPU")

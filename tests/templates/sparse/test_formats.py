@@ -152,6 +152,10 @@ def test_entries_that_do_not_fit_are_one_line() -> None:
     twice = scipy.sparse.coo_array((np.ones(2), ([1, 1], [0, 0])), shape=(2, 2))
     with pytest.raises(InputError, match="given twice"):
         to_vectors(twice, 2)
+    beyond = scipy.sparse.csr_array(np.eye(2))
+    beyond.indices[0] = 9
+    with pytest.raises(InputError, match=r"contradicts itself: .* 9 "):
+        to_vectors(beyond, 2)
     with pytest.raises(InputError, match="found list"):
         to_vectors([[1]], 2)
     good = to_strided(from_dense(np.ones((2, 9), np.int8), 2), 8)

@@ -142,13 +142,16 @@ def _block_diagonal(weights: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _read_parts(graph: Graph, node: Operation, places: Sequence[int], joined: str) -> None:
-    """Let a concatenation take the parts at `places`, one behind the other, from one tensor."""
+    """Let a concatenation take the parts at `places`, one behind the other, from one tensor.
+
+    A tensor that it reads twice stays two inputs: parts of one input lie behind each other in it.
+    """
     parts = node.attributes.get("parts") or tuple(
         (of, graph.shape(name)[1]) for of, name in enumerate(node.inputs)
     )
-    names = [joined if at in places else node.inputs[of] for at, (of, _) in enumerate(parts)]
-    node.inputs = tuple(dict.fromkeys(names))
+    read = [-1 if at in places else of for at, (of, _) in enumerate(parts)]
+    inputs = list(dict.fromkeys(read))
+    node.inputs = tuple(joined if of < 0 else node.inputs[of] for of in inputs)
     node.attributes["parts"] = tuple(
-        (node.inputs.index(name), channels)
-        for name, (_, channels) in zip(names, parts, strict=True)
+        (inputs.index(of), channels) for of, (_, channels) in zip(read, parts, strict=True)
     )

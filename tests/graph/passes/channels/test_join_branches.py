@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from qdq.oracle import normal_feeds
+from qdq.oracle import Oracle, normal_feeds
 from qdq.writer import GraphWriter, Real
 
 from autoq.frontend import from_model
@@ -49,6 +49,21 @@ def modules(rng: np.random.Generator) -> onnx.ModelProto:
         x = w.node("DequantizeLinear", [y.name, y.scale, y.zero_point], y.shape)
     w.reals = [*w.reals[1:], x]
     return w.finish()
+
+
+def test_a_part_that_stands_twice_beside_joined_ones():
+    w = GraphWriter(np.random.default_rng(5), exact=True)
+    w.dtypes = ["uint8"]
+    x = w.reals[0]
+    parts = [convolution(w, x, k, taps) for k, taps in ((6, 3), (5, 1), (7, 1), (4, 3))]
+    parts += [parts[0], parts[3]]
+    shape = (x.shape[0], sum(y.shape[1] for y in parts), *x.shape[2:])
+    w.reals = [w.quantised(w.node("Concat", [y.name for y in parts], shape, axis=1))]
+    model = w.finish()
+    feeds = normal_feeds(model, np.random.default_rng(1))
+    graph = optimise(from_model(model), HOPPER)
+    assert joined(graph) == 1
+    assert not Oracle(model, feeds).complaint(evaluate(graph, feeds))
 
 
 def joined(graph) -> int:
