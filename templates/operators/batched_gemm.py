@@ -93,8 +93,9 @@ class BatchedGemm(Workload, operator="batched_gemm"):
             return
         if self.epilogue.concatenates:
             raise InputError("products of two activations have no channels that keep a residual")
-        if not self.epilogue.of_convolutions:
-            raise InputError("products of two activations end in bytes, int32 or plain float32")
+        plain = self.epilogue == Epilogue(self.epilogue.out_dtype)
+        if not (self.epilogue.of_convolutions or plain):
+            raise InputError("products of two activations end in bytes, int32 or plain floats")
         if self.k > LONGEST_SUM:
             raise InputError(f"k = {self.k}: sums of at most {LONGEST_SUM} products fit 32 bits")
 

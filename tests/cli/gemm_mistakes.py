@@ -69,8 +69,9 @@ MISTAKES = {
     "group of a batch of integers": (
         (64, 32, 48, "--batch", 2, "--out", "f32", "--group", 16), ("--group 16", "one scale"),
     ),
-    "batch of integers to halves": (
-        (64, 32, 48, "--batch", 2, "--out", "f16"), ("end in bytes, int32 or plain float32",),
+    "residual of a batch of integers to halves": (
+        (64, 32, 48, "--batch", 2, "--out", "f16", "--residual", "f16"),
+        ("end in bytes, int32 or plain floats",),
     ),
     "batch of four bits": ((64, 32, 48, "--batch", 2, "--a", "s4"), ("choose int8 or uint8",)),
     "huge batch": (

@@ -22,6 +22,8 @@ BATCHED = (
     ),
     BatchedGemm(4, 1, 8, 64, epilogue=Epilogue("uint8", "float32")),
     BatchedGemm(1, 3, 1, 130, 2, "uint8", "int8", "bhmk", "bhkn"),
+    BatchedGemm(2, 9, 21, 40, 1, "uint8", "int8", "bhmk", "bkhn", epilogue=Epilogue("float16")),
+    BatchedGemm(1, 20, 24, 32, 2, epilogue=Epilogue("bfloat16")),
 )
 TABLES = (
     BatchedGemm(2, 9, 8, 12, 2, "uint8", "int8", *_HEADS, Epilogue("uint8", table=True)),
@@ -58,7 +60,7 @@ def random_product(rng: np.random.Generator) -> BatchedGemm:
     epilogues = (
         Epilogue("int8"), Epilogue("uint8"), Epilogue("float32"), Epilogue("int32"),
         Epilogue("int8", "uint8", True), Epilogue("float32", "float32"),
-        Epilogue("uint8", table=True),
+        Epilogue("uint8", table=True), Epilogue("float16"),
     )  # fmt: skip
     return BatchedGemm(*pair, x, other, *orders, epilogues[rng.integers(len(epilogues))])
 
