@@ -30,6 +30,10 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
   return __fsub_rn(fminf(fmaxf(rounded, ROUNDS + low), ROUNDS + high), ROUNDS);
 }
 
+// Products of bytes over all keys, and what zero points take, are whole floats: their difference by
+// an addition of floats is exact, and issues every cycle.
+constexpr bool FLOATS_HOLD_SUMS = KEYS * 255 * 256 < 1 << 24;
+
 template <class T> constexpr float LEAST = SIGNED<T> ? -128.f : 0.f;
 
 // Bytes of y that are clamped to their type. A value times 2^-149 plus an integer's denormal, in
@@ -318,8 +322,10 @@ template <bool PLAIN> struct RoundingOf {
           float four[4];
           #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const int sum = (int)sums[r][2 * pair + e % 2][2 * half + e / 2] - taken;
-            four[e] = __fmul_rn(__int2float_rn(sum), scale);
+            const int sum = (int)sums[r][2 * pair + e % 2][2 * half + e / 2];
+            const float all = FLOATS_HOLD_SUMS ? __fsub_rn(__int2float_rn(sum), (float)taken)
+                                               : __int2float_rn(sum - taken);
+            four[e] = __fmul_rn(all, scale);
           }
           store(four, r * 16 + half * 8 + lane / 4, pair * 16 + lane % 4 * 4);
         }
