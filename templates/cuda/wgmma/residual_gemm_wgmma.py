@@ -57,4 +57,4 @@ _PRODUCT = CompensatedProduct(
     rough=True,
 )  # fmt: skip
 
-TEMPLATE = _PRODUCT.template("residual_gemm_wgmma", 4, __name__, preference=90)
+TEMPLATE = _PRODUCT.template("residual_gemm_wgmma", 5, __name__, preference=90)
