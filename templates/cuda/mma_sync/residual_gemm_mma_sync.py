@@ -46,4 +46,4 @@ _PRODUCT = CompensatedProduct(
     four_bits=True,
 )  # fmt: skip
 
-TEMPLATE = _PRODUCT.template("residual_gemm_mma_sync", 3, __name__, preference=20)
+TEMPLATE = _PRODUCT.template("residual_gemm_mma_sync", 4, __name__, preference=20)

@@ -62,4 +62,4 @@ _PRODUCT = CompensatedProduct(
     rough=True, rules=(columns_are_alike,),
 )  # fmt: skip
 
-TEMPLATE = _PRODUCT.template("residual_gemm_wgmma", 4, __name__, preference=90)
+TEMPLATE = _PRODUCT.template("residual_gemm_wgmma", 5, __name__, preference=90)

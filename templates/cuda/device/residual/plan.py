@@ -11,8 +11,8 @@ from autoq.templates.cuda.device.residual.correction.by_lanes import Correction
 from autoq.templates.cuda.device.residual.correction.combine import Combination
 from autoq.templates.cuda.device.residual.correction.panel import panel_of
 from autoq.templates.cuda.device.residual.knobs import ResidualKnobs
+from autoq.templates.cuda.device.residual.quantise.panels import Panels, panels_of
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise.quantise_panels import Panels, panels_of
 from autoq.templates.cuda.device.residual.quantise.quantise_rows import RowsQuantised
 from autoq.templates.cuda.device.residual.sides import Sides
 from autoq.templates.cuda.device.residual.turned import turned_shape

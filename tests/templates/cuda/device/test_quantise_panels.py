@@ -8,13 +8,9 @@ from ptx.kernels import MODES, assert_right_emulated, run_program
 from with_nvcc import needs_nvcc
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.cuda.device.residual.quantise.panels import Panels, panels_of
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
-from autoq.templates.cuda.device.residual.quantise.quantise_panels import (
-    TAKEN,
-    Panels,
-    panels_kernel,
-    panels_of,
-)
+from autoq.templates.cuda.device.residual.quantise.quantise_panels import TAKEN, panels_kernel
 from autoq.templates.cuda.device.residual.turned import turned, turned_shape
 from autoq.templates.cuda.device.residual.weight_layout import WeightLayout
 from autoq.templates.cuda.wgmma.residual_gemm_wgmma import TEMPLATE

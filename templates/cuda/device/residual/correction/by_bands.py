@@ -67,7 +67,8 @@ __device__ __forceinline__ void add_band(
     for (int s = 0; s < here; ++s) add_columns(even, odd, panel, held + s * STEP_BYTES, lane);
   }
 }
-// The product's lines of a tile, on their way to the L2: registers for them are free later.
+// The product's lines of a tile, on their way to the L2: registers for them are free before the
+// last band.
 __device__ __forceinline__ void prefetch_sums(const int* sums, int top, int left, int lane) {
   const int row = top + lane % ROWS, column = left + lane / ROWS * 32;
   if (row < M && column < N) prefetch(sums + (size_t)row * N + column);
@@ -131,11 +132,12 @@ __device__ __forceinline__ void correct(
     return read_heads(bands_of_b, listed_b && tile < tiles, piece_of(tile), lane);
   };
   int2 heads = heads_of(warp);
-  const int row = top + lane / 4 * 2;
+  const int row = top + lane / 8 * 4;
   const int* const own_sums = sums + (size_t)row * N;
   float* const own_y = y + (size_t)row * N;
-  const float row_scales[2] = {row < M ? __ldg(rows + row) : 0.f,
-                               row + 1 < M ? __ldg(rows + row + 1) : 0.f};
+  float row_scales[4];
+  #pragma unroll
+  for (int r = 0; r < 4; ++r) row_scales[r] = row + r < M ? __ldg(rows + row + r) : 0.f;
   // What depends on what was read before is asked for behind the panel, which depends on nothing.
   if (thread * 16 < min(own.y * STEP_BYTES, OWN_BYTES))
     reinterpret_cast<uint4*>(held)[thread] = __ldg(reinterpret_cast<const uint4*>(steps) + thread);
@@ -146,7 +148,7 @@ __device__ __forceinline__ void correct(
   ask();
   #pragma unroll 1
   for (int tile = warp; tile < tiles; tile += WARPS) {
-    const int left = piece_of(tile) * COLUMNS + lane % 4 * 4;
+    const int left = piece_of(tile) * COLUMNS + lane % 8 * 4;
     prefetch_sums(sums, top, piece_of(tile) * COLUMNS, lane);
     const int2 next = heads_of(tile + WARPS);
     // Not earlier: what is written meanwhile would push the panel out of the L2 again.
@@ -162,11 +164,18 @@ __device__ __forceinline__ void correct(
       add_rows(added, chunks + taken_turn * CHUNK, band, step, lane);
       taken_turn ^= 1, ++step;
     };
+    int4 p[2][4];
     // A round leaves two groups behind those that it waits for: what the band, and what the chunk
     // of a round before it asked for.
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
       ask_for_band(c < 3 ? heads : next, (c + 1) % 4);
+      if (c == 3) {
+        #pragma unroll
+        for (int i = 0; i < 8; ++i)
+          if (M % ROWS == 0 || row + i % 4 < M)
+            p[i / 4][i % 4] = read_sums<true>(own_sums + i % 4 * N, left + i / 4 * 32);
+      }
       wait_for_groups<2>();
       __syncwarp();
       add_band(added[c][0], added[c][1], panel,
@@ -178,17 +187,9 @@ __device__ __forceinline__ void correct(
       if (more) ask();
       else leave_group();
     }
-    int4 p[4][2];
+    float scale[2][4], more[4] = {};
     #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      #pragma unroll
-      for (int h = 0; h < 2; ++h)
-        if (M % ROWS == 0 || row + h < M)
-          p[c][h] = read_sums<true>(own_sums + h * N, left + c * BAND);
-    }
-    float scale[4][4], more[4] = {};
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) read_columns(columns, left + c * BAND, scale[c]);
+    for (int i = 0; i < 2; ++i) read_columns(columns, left + i * 32, scale[i]);
     #pragma unroll 1
     while (step < own.y) {
       wait_for_groups<1>();
@@ -199,16 +200,21 @@ __device__ __forceinline__ void correct(
     }
     heads = next;
     if (!listed_a || !listed_b)
-      add_products(listed_a ? nullptr : by_a, listed_b ? nullptr : by_b, added, row, left);
+      add_products(listed_a ? nullptr : by_a, listed_b ? nullptr : by_b, added, top + lane / 4 * 2,
+                   piece_of(tile) * COLUMNS + lane % 4 * 4);
     #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if constexpr (BIAS) read_columns(bias, left + c * BAND, more);
+    for (int i = 0; i < 2; ++i) {
+      if constexpr (BIAS) read_columns(bias, left + i * 32, more);
       #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        if (M % ROWS != 0 && row + h >= M) continue;
-        const int q[4] = {added[c][0][2 * h], added[c][1][2 * h], added[c][0][2 * h + 1],
-                          added[c][1][2 * h + 1]};
-        write_row(own_y + h * N, p[c][h], q, row_scales[h], scale[c], more, left + c * BAND);
+        int q[2][4];
+        exchange(added[2 * i], added[2 * i + 1], h, q, lane);
+        #pragma unroll
+        for (int two = 0; two < 2; ++two) {
+          const int r = 2 * two + h;
+          if (M % ROWS == 0 || row + r < M)
+            write_row(own_y + r * N, p[i][r], q[two], row_scales[r], scale[i], more, left + i * 32);
+        }
       }
     }
   }

@@ -1,6 +1,18 @@
 """CUDA source that scales four sums of a product and of its corrections, and writes them."""
 
 WRITE_ROW = r"""
+// Sums of one of two rows and of two bands, which lanes have as instructions leave them, as whole
+// lines are written: eight lanes have 32 neighbouring columns of a row, and each has four rows.
+__device__ __forceinline__ void exchange(
+    const int (&low)[2][4], const int (&high)[2][4], int h, int (&q)[2][4], int lane) {
+  const bool odd = lane & 4;
+  #pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const int first = low[j % 2][2 * h + j / 2], second = high[j % 2][2 * h + j / 2];
+    const int other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 4);
+    q[0][j] = odd ? other : first, q[1][j] = odd ? second : other;
+  }
+}
 __device__ __forceinline__ void add_product(const int* product, int (&sums)[4], int column) {
   const int4 q = read_sums<true>(product, column);
   sums[0] += q.x, sums[1] += q.y, sums[2] += q.z, sums[3] += q.w;
@@ -40,5 +52,5 @@ __device__ __forceinline__ void write_row(
   }
 }
 """
-"""`write_row` and what it takes, for a namespace with `READ_SUMS` and the constants N, MOST (the
-largest integer) and BIAS."""
+"""`write_row` and what it takes, and `exchange`, for a namespace with `READ_SUMS` and the constants
+N, MOST (the largest integer) and BIAS."""

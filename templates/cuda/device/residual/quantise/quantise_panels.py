@@ -8,29 +8,22 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.device.launch.thread_kernel import blocks_for, call, thread_kernel
+from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.residual.quantise.held_panels import HELD_PANELS, shared_bytes
+from autoq.templates.cuda.device.residual.quantise.panels import THREADS_A_UNIT, Panels
 from autoq.templates.cuda.device.residual.quantise.quantisation import QUANTISATION
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
 from autoq.templates.cuda.device.residual.turn_words import TURN_WORDS
 from autoq.templates.cuda.device.residual.turned import TURNED_AT, turned_sizes
 from autoq.templates.cuda.device.residual.weight_layout import PACKED_AT
 from autoq.templates.target import Target
-
-_THREADS = 256
-"""Threads of a block, each of which has 16 rows of four columns."""
-_THREADS_A_UNIT = 512
-"""Threads of a multiprocessor, which leave each of them 128 registers."""
-_CLUSTERS = (1, 2, 4, 8, 16)
-"""Blocks of a cluster: of more than 8 a launch has to ask for, which the runtime does."""
 
 # Neighbouring lanes have a row of a panel, 64 or 128 bytes, and those that follow each other in
 # steps of as many have 128 or 64 neighbouring values of a column. Blocks of a cluster meet once
@@ -116,12 +109,6 @@ __device__ __forceinline__ void quantise_panel(
   }
   if constexpr (SUMS) join_warp(whole, s.sum_parts, at.thread, added);
 }
-// The next panel, for all blocks of the cluster; whoever asks last leaves zero again.
-__device__ __forceinline__ int next_of(int* taken) {
-  const int before = atomicAdd(taken, 1);
-  if (before == PANELS - 1) atomicExch(taken, 0);
-  return CLUSTERS + before;
-}
 __device__ __forceinline__ void quantise_panels(
     const float* x, const float* bias, int* taken, void* values, void* residuals_of, float* scales,
     int* magnitudes, unsigned char* peaks, unsigned char* shared, int block, int thread) {
@@ -130,18 +117,21 @@ __device__ __forceinline__ void quantise_panels(
   int following = block / BLOCKS, panel = PANEL * following;
   const Place start = place_of(rank);
   ask_for(x, s.waiting, start.first, panel + start.beside, thread);
+  begin_to_hear(s.heard, thread);
   // Others may still read what they were told a turn ago, so that there are two places for it.
   #pragma unroll 1
-  for (int turn = 0, first = true;; turn ^= 1, first = false) {
-    const bool last = following >= PANELS;  // no panel is left, but sums of the one before
+  for (int step = 0;; ++step) {
+    const int turn = step % 2;
+    const bool first = step == 0, last = following >= PANELS;  // sums of the one before are left
     if (last && !SUMS) break;
     const int before = panel;
     const Place at = place_of(rank);
     panel = PANEL * following;
     float4 v[16];
     float most[4] = {}, largest[4];
+    int taken_before = 0;
     if (!last) {
-      if (ROUNDS && rank == 0 && thread == 0) s.following[turn] = next_of(taken);
+      if (ROUNDS && rank == 0 && thread == 0) taken_before = atomicAdd(taken, 1);
       take(v, x, s.waiting, at.first, panel + at.beside, thread);
       #pragma unroll
       for (int i = 0; i < 16; ++i) {
@@ -153,30 +143,39 @@ __device__ __forceinline__ void quantise_panels(
       join_warp(largest, s.parts, thread, larger);
     }
     __syncthreads();
-    float* own = s.own + turn * PANEL + thread % PANEL;
-    int* own_sum = s.own_sums + turn * PANEL + thread % PANEL;
-    if (thread < PANEL && !last) *own = join_block(s.parts, thread, larger);
-    if constexpr (SUMS) {
-      if (!first) {
-        if (thread / PANEL == 1) *own_sum = join_block(s.sum_parts, thread % PANEL, added);
-        write_peaks(peaks, s, before, at);
+    unsigned long long* const heard = s.heard + turn;
+    float* const of_turn = s.largest + turn * (BLOCKS * PANEL);
+    int* const sums_of_turn = s.sums + turn * (BLOCKS * PANEL);
+    const bool summed = SUMS && !first;  // the panel before
+    if (thread == 0) {
+      const int telling = BLOCKS * PANEL * 4;
+      expect(heard, (last ? 0 : telling + ROUNDS * 4) + (summed && rank == 0 ? telling : 0));
+      // Whoever asks last leaves zero again.
+      if (ROUNDS && rank == 0 && !last) {
+        if (taken_before == PANELS - 1) atomicExch(taken, 0);
+        tell_all(s.following + turn, heard, CLUSTERS + taken_before);
       }
     }
-    meet_cluster();
+    if (thread < PANEL && !last)
+      tell_all(of_turn + PANEL * rank + thread, heard,
+               __float_as_uint(join_block(s.parts, thread, larger)));
+    if (summed) {
+      const int column = thread % PANEL;
+      int* const at_first = sums_of_turn + PANEL * rank + column;
+      if (thread / PANEL == 1) tell(at_first, heard, join_block(s.sum_parts, column, added), 0);
+      write_peaks(peaks, s, before, at);
+    }
+    if (thread < 2 * PANEL) hear(heard, step / 2 % 2);
     if (thread < PANEL && !last) {
-      const Steps steps = steps_of(over_cluster(own, rank, larger));
+      const Steps steps = steps_of(over_cluster(of_turn + thread, larger));
       s.steps[thread] = steps.scale, s.steps[PANEL + thread] = steps.inverse;
       if (rank == 0 && panel + thread < COLUMNS) {
         scales[panel + thread] = steps.scale;
         if constexpr (BIAS_AT > 0) scales[BIAS_AT + panel + thread] = __ldg(bias + panel + thread);
       }
     }
-    if (ROUNDS && rank > 0 && thread == 32)
-      s.following[turn] = (int)read_other(s.following + turn, 0);
-    if constexpr (SUMS) {
-      if (!first && rank == 0 && thread / PANEL == 1 && before + thread % PANEL < COLUMNS)
-        magnitudes[before + thread % PANEL] = over_cluster(own_sum, rank, added);
-    }
+    if (summed && rank == 0 && thread / PANEL == 1 && before + thread % PANEL < COLUMNS)
+      magnitudes[before + thread % PANEL] = over_cluster(sums_of_turn + thread % PANEL, added);
     if (last) break;
     __syncthreads();
     following = ROUNDS ? s.following[turn] : PANELS;
@@ -190,46 +189,8 @@ __device__ __forceinline__ void quantise_panels(
 """
 
 
-@dataclass(frozen=True)
-class Panels:
-    """How clusters take panels, one after another of those that are left.
-
-    threads: of a block; blocks: of a cluster; count: panels; clusters: that share them; columns: of
-    a panel.
-    """
-
-    threads: int
-    blocks: int
-    count: int
-    clusters: int
-    columns: int = 16
-
-    @property
-    def rounds(self) -> bool:
-        """Whether clusters take more than one."""
-        return self.clusters < self.count
-
-
 TAKEN = TensorSpec("panels_taken", (1,), "int32")
 """How many panels were asked for; 0 before and behind each run."""
-
-
-def panels_of(columns: int, length: int, target: Target, wide: bool = False) -> Panels | None:
-    """Clusters that run together; None where none holds a panel.
-
-    A few less of large ones than multiprocessors have room for, since those of a GPC may be no
-    whole clusters. wide: panels have 32 columns instead of 16, and blocks half as many rows.
-    """
-    panel = 32 if wide else 16
-    rows = 16 * _THREADS * 4 // panel
-    blocks = next((n for n in _CLUSTERS if n * rows >= length), None)
-    if target.compute_capability < 90 or blocks is None:
-        return None
-    count = blocks_for(columns, panel)
-    resident = target.units * (_THREADS_A_UNIT // _THREADS) // blocks
-    if blocks > 2:
-        resident = resident * (15 if blocks <= 8 else 14) // 16
-    return Panels(_THREADS, blocks, count, min(count, max(1, resident)), panel)
 
 
 def panels_kernel(
@@ -254,12 +215,12 @@ def panels_kernel(
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:
         given = iter(pointers)
         taken = [next(given) if spec else 0 for spec in parameters]
-        size = (shared_bytes(panels.columns, threads, asks, sums, turned),)
+        size = (shared_bytes(panels, asks, sums, turned),)
         shared = builder.alloc_buffer(size, "uint8", scope="shared.dyn", align=128).data
         call(functions.function("quantise_panels"), *taken, shared, block, thread)
 
     given = [spec for spec in parameters if spec]
     return thread_kernel(
         given, panels.clusters * panels.blocks, threads, target, body, cluster=panels.blocks,
-        together=max(1, _THREADS_A_UNIT // threads),
+        together=max(1, THREADS_A_UNIT // threads),
     )  # fmt: skip
