@@ -96,6 +96,7 @@ struct PendingProduct {
   uint64_t a_descriptor = 0, b_descriptor = 0;
   bool accumulate = false;
   std::vector<uint32_t> words;    // registers of A and of metadata
+  int32_t metadata = 0;           // the register of metadata, which is read late too
   std::vector<uint32_t> initial;  // accumulators
   std::vector<int32_t> targets;   // registers that hold a result, as far as it still owns them
   std::vector<Feed> feeds;        // accumulators of later products

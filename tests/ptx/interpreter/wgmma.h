@@ -1,7 +1,8 @@
 // wgmma.mma_async: products of a warpgroup whose factors lie in shared memory, each warp's 16 rows
 // by itself.
 //
-// Late, a product reads shared memory only when its group is waited for. Until then its
+// Late, a product reads shared memory only when its group is waited for, and its metadata: an H200
+// reads that register when the product begins, and ptxas gives it to others before. Until then its
 // accumulators hold nothing that is of use, and moving them moves what they will hold.
 #pragma once
 
@@ -124,6 +125,10 @@ inline std::vector<uint32_t> computed(Warp& w, const PendingProduct& product) {
 
 // Compute a product and give the results to whoever waits for them.
 inline void finish(Warp& w, PendingProduct& product) {
+  if (product.in->modifier[5] & SPARSE) {
+    const uint32_t* now = source(w, product.metadata);
+    std::copy(now, now + LANES, product.words.end() - LANES);
+  }
   const bool floating = is_floating(product.in->modifier[1]);
   const auto out = floating ? computed<float>(w, product) : computed<int32_t>(w, product);
   for (int32_t target : product.targets) {
@@ -169,7 +174,7 @@ inline Outcome multiply_async(Warp& w, const Instruction& in) {
   else
     product->a_descriptor = source_of<uint64_t>(w, *operand++)[0];
   product->b_descriptor = source_of<uint64_t>(w, *operand++)[0];
-  if (flags & SPARSE) snapshot(*operand++);
+  if (flags & SPARSE) snapshot(product->metadata = *operand++);
   const uint32_t accumulate = predicate(w, *operand);
   if (accumulate != 0 && accumulate != ALL) throw Fault("lanes differ in whether they accumulate");
   product->accumulate = accumulate;

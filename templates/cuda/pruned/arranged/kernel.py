@@ -34,7 +34,8 @@ __device__ __forceinline__ void store_rows(
   #pragma unroll 1
   for (int row = thread / 32 * 16; row < PASS && first_row + row < M; row += 64)
     store_rows(reinterpret_cast<const unsigned*>(from + row * ROW), Constants{}, to.places,
-               way.entry, to.y, first_row + row, M - first_row - row, way.tile, thread % 32);
+               way.entry, to.y, first_row + row, min(16, M - first_row - row), way.tile,
+               thread % 32);
 }
 """
 _LISTED_K = r"""
