@@ -17,6 +17,8 @@ from autoq.errors import AutoqError
 from autoq.process.blame import machines_fault
 from autoq.runtime.cpu.threads import use_every_core
 
+HELP = ["--help", "-h"]
+
 
 class _Commands(TyperGroup):
     """The commands; Ctrl-C aborts one, where Typer would make it an exit without a word."""
@@ -36,6 +38,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": HELP},
 )
 app.command("prune")(prune.prune)
 app.command("quantize")(quantize.quantize)
@@ -62,7 +65,7 @@ def _options(
         False, "--version", help="Print the version.", is_eager=True, callback=_print_version
     ),
 ) -> None:
-    if "--help" not in sys.argv:
+    if not {*HELP} & {*sys.argv}:
         require_memory(context.invoked_subcommand)
 
 

@@ -170,6 +170,12 @@ def test_quantize_refuses(refuses, float_model, option, value, words):
     refuses("quantize", float_model, "-o", "new.onnx", option, value, words=words)
 
 
+@pytest.mark.parametrize("command", [(), ("tune",), ("logs", "merge")])
+def test_help_has_a_short_name(autoq, command):
+    short, long = (autoq(*command, option) for option in ("-h", "--help"))
+    assert short.code == 0 and short.out == long.out and short.out.startswith("Usage:")
+
+
 def test_help_lists_every_tuner():
     assert set(TUNERS) == set(STRATEGIES)
 

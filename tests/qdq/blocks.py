@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from qdq.matrices import added, tokens
+from qdq.matrices import added, reshaped, tokens, turned
 from qdq.products import clamp
-from qdq.writer import GraphWriter, Integers, Real, Shape
+from qdq.writer import GraphWriter, Integers, Real
 
 Scheme = tuple[str, np.ndarray]
 """A type and a zero point."""
@@ -51,10 +51,10 @@ def heads(w: GraphWriter) -> Real | None:
     made = _parts_of_one(w, x, wide) if w.chance(0.4) else _apart(w, x, wide)
     if w.chance(0.1):
         w.reals.append(w.choose(made))
-    turned = [[0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]]
+    perms = [[0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]]
     query, key, value = (
-        _turned(w, _reshaped(w, y, (n, size, count, deep)), perm)
-        for y, perm in zip(made, turned, strict=True)
+        turned(w, reshaped(w, y, (n, size, count, deep)), perm)
+        for y, perm in zip(made, perms, strict=True)
     )
     scores = w.node("MatMul", [query.name, key.name], (n, count, size, size))
     if w.chance(0.4):
@@ -64,7 +64,7 @@ def heads(w: GraphWriter) -> Real | None:
     shares = _rounded(w, shares, 0.8)
     y = w.node("MatMul", [shares.name, value.name], (n, count, size, deep))
     y = _rounded(w, y, 0.8)
-    return _reshaped(w, _turned(w, y, [0, 2, 1, 3]), (n, size, wide))
+    return reshaped(w, turned(w, y, [0, 2, 1, 3]), (n, size, wide))
 
 
 def picked(w: GraphWriter) -> Real | None:
@@ -97,7 +97,7 @@ def _tokens(w: GraphWriter) -> Real:
     if x is not None:
         return x
     x = w.pick()
-    return _reshaped(w, x, (1, x.shape[0], int(np.prod(x.shape[1:]))))
+    return reshaped(w, x, (1, x.shape[0], int(np.prod(x.shape[1:]))))
 
 
 def _product(w: GraphWriter, x: Real) -> Real:
@@ -133,9 +133,9 @@ def _centred(w: GraphWriter, x: Real) -> Real:
 def _moved(w: GraphWriter, x: Real) -> Real:
     """Axes in another order, or two of them as one."""
     if len(x.shape) == 2 or w.chance(0.5):
-        return _turned(w, x, w.rng.permutation(len(x.shape)).tolist())
+        return turned(w, x, w.rng.permutation(len(x.shape)).tolist())
     at = int(w.rng.integers(len(x.shape) - 1))
-    return _reshaped(w, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
+    return reshaped(w, x, (*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
 
 
 Step = Callable[[GraphWriter, Real], Real]
@@ -202,11 +202,3 @@ def _written(w: GraphWriter, x: Real, scheme: Scheme) -> Real:
 def _rounded(w: GraphWriter, x: Real, share: float) -> Real:
     """Quantised in some cases, without a move of the integers."""
     return w.dequantise(w.quantise(x)) if w.chance(share) else x
-
-
-def _reshaped(w: GraphWriter, x: Real, shape: Shape) -> Real:
-    return w.node("Reshape", [x.name, w.constant(shape, "int64")], shape)
-
-
-def _turned(w: GraphWriter, x: Real, perm: list[int]) -> Real:
-    return w.node("Transpose", [x.name], tuple(x.shape[axis] for axis in perm), perm=perm)

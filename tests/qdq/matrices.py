@@ -13,8 +13,8 @@ def tokens(w: GraphWriter) -> Real | None:
     if x is None:
         return None
     n, c, height, width = x.shape
-    y = _reshaped(w, x, (n, c, height * width))
-    return _turned(w, y, [0, 2, 1]) if w.chance(0.8) else y
+    y = reshaped(w, x, (n, c, height * width))
+    return turned(w, y, [0, 2, 1]) if w.chance(0.8) else y
 
 
 def rows(w: GraphWriter) -> Real | None:
@@ -52,7 +52,7 @@ def added(w: GraphWriter, y: Real) -> Real:
             return y
         if kind == 4:
             flat = (int(np.prod(y.shape[:-1])), last)
-            y, other = _reshaped(w, y, flat), _reshaped(w, other, flat)
+            y, other = reshaped(w, y, flat), reshaped(w, other, flat)
         value = other.name
     names = [y.name, value]
     return w.node("Add", names[:: int(w.choose([1, -1]))], y.shape)
@@ -63,9 +63,9 @@ def gemm(w: GraphWriter) -> Real | None:
     x = w.pick(rank=2)
     if x is None:
         image = w.pick()
-        x = _reshaped(w, image, (image.shape[0], int(np.prod(image.shape[1:]))))
-    turned, by_rows = int(w.chance(0.4)), int(w.chance(0.5))
-    m, k = x.shape[::-1] if turned else x.shape
+        x = reshaped(w, image, (image.shape[0], int(np.prod(image.shape[1:]))))
+    swapped, by_rows = int(w.chance(0.4)), int(w.chance(0.5))
+    m, k = x.shape[::-1] if swapped else x.shape
     n = int(w.rng.integers(2, 9))
     name, _ = w.weights((n, k) if by_rows else (k, n), axis=1 - by_rows)
     c = []
@@ -73,7 +73,7 @@ def gemm(w: GraphWriter) -> Real | None:
         shape = w.choose([(n,), (1, n), (m, n), (m, 1), (1,)])
         c = [w.constant(w.rng.integers(-32, 33, shape) / 16, "float32")]
     factors = {"alpha": float(w.choose([1.0, 0.5, -2.0])), "beta": float(w.choose([1.0, 0.5, 0.0]))}
-    return w.node("Gemm", [x.name, name, *c], (m, n), transA=turned, transB=by_rows, **factors)
+    return w.node("Gemm", [x.name, name, *c], (m, n), transA=swapped, transB=by_rows, **factors)
 
 
 def layer_scale(w: GraphWriter) -> Real | None:
@@ -84,7 +84,7 @@ def layer_scale(w: GraphWriter) -> Real | None:
     if not widths:
         return None
     width = int(w.choose(widths))
-    x = _reshaped(w, x, (x.shape[0], size // width, width))
+    x = reshaped(w, x, (x.shape[0], size // width, width))
     n = width if w.chance(0.8) else int(w.choose([4, 8, 12, 16]))
     name, _ = w.weights((x.shape[-1], n), axis=1)
     shape = (*x.shape[:-1], n)
@@ -117,9 +117,9 @@ def batched(w: GraphWriter) -> Real | None:
     swap = [*range(len(x.shape) - 2), len(x.shape) - 1, len(x.shape) - 2]
     other = w.choose(fit)
     if other.shape[-2] != x.shape[-1]:
-        other = _turned(w, other, swap)
+        other = turned(w, other, swap)
     if other.shape[-2] != x.shape[-1]:
-        x = _turned(w, x, swap)
+        x = turned(w, x, swap)
     if other.shape[-2] != x.shape[-1]:
         return None
     other = w.quantised(other) if w.chance(0.5) else other
@@ -139,9 +139,9 @@ def attention(w: GraphWriter) -> Real | None:
     others = [w.pick(shape=x.shape) or x for _ in range(2)]
     n, size, width = x.shape
     split = (n, size, 2, width // 2)
-    query, key, value = (_reshaped(w, y, split) for y in (x, *others))
-    query, value = _turned(w, query, [0, 2, 1, 3]), _turned(w, value, [0, 2, 1, 3])
-    key = _turned(w, key, [0, 2, 3, 1])
+    query, key, value = (reshaped(w, y, split) for y in (x, *others))
+    query, value = turned(w, query, [0, 2, 1, 3]), turned(w, value, [0, 2, 1, 3])
+    key = turned(w, key, [0, 2, 3, 1])
     products = w.quantised(w.node("MatMul", [query.name, key.name], (n, 2, size, size)))
     if products.shape != (n, 2, size, size):
         return None
@@ -162,13 +162,15 @@ def attention(w: GraphWriter) -> Real | None:
     made = w.quantised(made) if w.chance(0.7) else made
     if made.shape != (n, 2, size, width // 2):
         return None
-    return _reshaped(w, _turned(w, made, [0, 2, 1, 3]), x.shape)
+    return reshaped(w, turned(w, made, [0, 2, 1, 3]), x.shape)
 
 
-def _reshaped(w: GraphWriter, x: Real, shape: Shape) -> Real:
+def reshaped(w: GraphWriter, x: Real, shape: Shape) -> Real:
+    """The same numbers in another shape."""
     return w.node("Reshape", [x.name, w.constant(shape, "int64")], shape)
 
 
-def _turned(w: GraphWriter, x: Real, perm: list[int]) -> Real:
+def turned(w: GraphWriter, x: Real, perm: list[int]) -> Real:
+    """The axes in another order."""
     shape = tuple(x.shape[axis] for axis in perm)
     return w.node("Transpose", [x.name], shape, perm=perm)
