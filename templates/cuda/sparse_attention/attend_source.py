@@ -57,13 +57,17 @@ struct Group {
   int sums[PLANES][CHUNKS][4];
 };
 
-// The shares of a lane as integers on top of 2^23.
+// The shares of a lane as integers on top of 2^23. Bounded: none exceeds the largest one, though a
+// sum's factor and what shares are relative to are rounded.
+template <bool BOUNDED>
 __device__ __forceinline__ unsigned shares_of(
     unsigned (&shares)[8], const float (&scores)[8], float factor, float shift) {
   unsigned excess = 0;
   #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    shares[i] = __float_as_uint(power(__fmaf_rn(scores[i], factor, shift)) + 8388608.0f);
+    float share = power(__fmaf_rn(scores[i], factor, shift));
+    if (BOUNDED) share = fminf(share, (1 << SOFTMAX_BITS) - 1);
+    shares[i] = __float_as_uint(share + 8388608.0f);
     excess |= shares[i];
   }
   return excess & EXCESS;
@@ -136,10 +140,10 @@ __device__ __forceinline__ void attend_step(
   }
   unsigned shares[8];
   float shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
-  if (__any_sync(~0u, shares_of(shares, scores, factor, shift))) {
+  if (__any_sync(~0u, shares_of<false>(shares, scores, factor, shift))) {
     refer(group, scores, factor, lane);
     shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
-    shares_of(shares, scores, factor, shift);
+    shares_of<!HEADROOM>(shares, scores, factor, shift);
   }
   #pragma unroll
   for (int p = 0; p < PLANES; ++p) {

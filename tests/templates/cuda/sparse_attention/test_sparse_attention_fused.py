@@ -166,8 +166,23 @@ def test_turns_of_a_residue_come_evenly() -> None:
             FusedConfig(4, 2, 64, 3, 1, 1),
             BOTH,
         ),
+        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 256, 2, 1, 0), BOTH),
+        (
+            SparseAttention(1, 1, 100, 130, 40, Structure(320, 28, 96), "bfloat16", 8, 4),
+            FusedConfig(16, 1, 128, 2, 1, 0),
+            (HOPPER,),
+        ),
     ],
-    ids=["16 bits", "8 bits", "4 bits", "deep", "empty", "full"],
+    ids=[
+        "16 bits",
+        "8 bits",
+        "4 bits",
+        "deep",
+        "empty",
+        "full",
+        "16 bits without headroom",
+        "4 bits without headroom",
+    ],
 )
 def test_outputs_are_right(
     workload: SparseAttention, config: FusedConfig, targets: tuple[Target, ...]
