@@ -46,6 +46,8 @@ template <class T, bool SQUARES> __device__ __forceinline__ void whole_sums(
   }
 }
 template <class T, int V> __device__ __forceinline__ float share_of(const Raw<T, V>& raw, int i) {
+  if constexpr (TOGETHER > 1)
+    return __uint_as_float(__byte_perm(raw.word[i / 4], 0x3F000000u, 0x7440u + i % 4)) - 0.5f;
   const unsigned pair = __byte_perm(raw.word[i / 4], 0, i % 4 < 2 ? 0x4140 : 0x4342);
   float share;
   asm("cvt.f32.f16 %0, %1;" : "=f"(share) : "h"((unsigned short)(i % 2 ? pair >> 16 : pair)));

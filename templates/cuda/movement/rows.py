@@ -28,7 +28,7 @@ from autoq.templates.cuda.movement.row_byte_sums import SOURCE as _BYTE_SUMS
 from autoq.templates.cuda.movement.row_entry import Further, entry
 from autoq.templates.cuda.movement.row_formula import BYTE_SUMS, RowFormula
 from autoq.templates.cuda.movement.rows_plan import RowArrays, RowPlan
-from autoq.templates.cuda.movement.written_values import WRITE, bounds
+from autoq.templates.cuda.movement.written_values import WRITE, WRITE_AT_ONCE, bounds
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.target import Target
 
@@ -117,7 +117,7 @@ def row_kernel(
     functions = NumberNamespace(
         "rows",
         bounds(formula)
-        + WRITE
+        + (WRITE_AT_ONCE if plan.together == 1 else WRITE)
         + LOAD_HERE
         + _SOURCE
         + _sums_of(formula)

@@ -6,16 +6,17 @@ from typing import Protocol
 
 import numpy as np
 
-WRITE = r"""
+_WRITE = r"""
 // Integers whose bounds are those of their type: a conversion of two numbers clamps them as well.
 constexpr float LEAST = SIGNED<OUT> ? -128.f : 0.f;
 constexpr bool WHOLE_TYPE = LOW + ZERO_POINT == LEAST && HIGH + ZERO_POINT == LEAST + 255.f;
 // An integer that a conversion clamps: a value's, and how far the zero point is above the least.
 // Times 2^-149 and plus that integer's denormal, a value has the bits of the rounded sum in one
-// instruction, if the integer is even, since ties are to even.
+// instruction, if the integer is even, since ties are to even. Warps that hold several rows lose by
+// it.
 constexpr int PLACE = WHOLE_TYPE ? (int)(ZERO_POINT - LEAST) : 0;
 __device__ __forceinline__ int placed(float value) {
-  if constexpr (PLACE % 2 == 0)
+  if constexpr (AT_ONCE && PLACE % 2 == 0)
     return __float_as_int(
         __saturatef(__fmaf_rn(value, __int_as_float(1), __int_as_float(PLACE))));
   const float rounded = __fadd_rn(value, 12582912.f);
@@ -53,7 +54,11 @@ template <int N> __device__ __forceinline__ void write(
   }
 }
 """
+WRITE = _WRITE.replace("AT_ONCE", "false")
 """CUDA of write<N>(y, at, values): N neighbouring outputs, rounded, and clamped if integers."""
+
+WRITE_AT_ONCE = _WRITE.replace("AT_ONCE", "true")
+"""The same for warps of one row, where integers of even zero points take fewer instructions."""
 
 
 class Quantised(Protocol):

@@ -138,8 +138,8 @@ def build_pipeline(
         if plan.uniform:  # noqa: SIM102
             if warpgroup > 0:
                 read_limits(plan, limits, scalars)
-        start_block(plan, smem, ring, slots, sources, starter)
         ask_ahead(plan, weights, starter, block)
+        start_block(plan, smem, ring, slots, sources, starter)
 
         if warpgroup == 0:
             feed(plan, smem, ring, slots, sources, starter)

@@ -64,7 +64,7 @@ def prefetch_maps(plan, sources, thread):
 
 @T.inline
 def ask_ahead(plan, weights, thread, block):
-    """A thread of that warp: the constants of kernels to come, behind what it asks for itself."""
+    """A thread of that warp asks for constants of kernels to come, before its block has begun."""
     if plan.looks_ahead:  # noqa: SIM102
         if thread.is_of(3):  # noqa: SIM102
             if T.cuda.elect_sync() != 0:
