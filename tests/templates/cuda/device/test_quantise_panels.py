@@ -7,6 +7,7 @@ import pytest
 from ptx.kernels import MODES, assert_right_emulated, run_program
 from with_nvcc import needs_nvcc
 
+from autoq.kernel.compile import compile_program
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.residual.quantise.panels import Panels, panels_of
 from autoq.templates.cuda.device.residual.quantise.quantise_columns import ColumnsQuantised
@@ -35,6 +36,7 @@ HOPPER = parse_target("cuda:sm_90a")
         (250, 150, Panels(128, 1, 5, 2, 32), True),
         (1000, 101, Panels(128, 4, 4, 4, 32), True),
         (300, 132, Panels(256, 1, 5, 2, 32), False),
+        (4000, 70, Panels(128, 16, 3, 1, 32), True),
     ],
 )
 @pytest.mark.parametrize("bits", [8, 4])
@@ -75,6 +77,31 @@ def test_columns_are_quantised(
         whole = np.pad(sizes, ((0, 16 * units - length), (0, 0)))
         largest = whole.reshape(units, 16, columns).max(axis=1).T
         np.testing.assert_array_equal(found["peaks"][:, :units], largest)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(("columns", "length"), [(1300, 2064), (8192, 8192)])
+def test_panels_of_an_h200_spill_nothing(columns: int, length: int, wide: bool) -> None:
+    panels = panels_of(columns, length, HOPPER, wide)
+    assert panels is not None
+    units = -(-length // 16)
+    layout = WeightLayout(256, 128, -(-length // 128), 4, True)
+    peaks = -(-units // 16) * 16
+    kernel = ColumnsQuantised(columns, length, 127, layout, True, peaks, 0)
+    written = [
+        TensorSpec("values", (layout.size(columns),), "int8"),
+        TensorSpec("residual", turned_shape(columns, length), "int8"),
+        TensorSpec("scale", (columns,), "float32"),
+        TensorSpec("sums", (columns,), "int32"),
+        TensorSpec("peaks", (columns, peaks), "uint8"),
+    ]
+    x = TensorSpec("x", (length, columns), "float32")
+    function = panels_kernel(kernel, panels, True, [x, None, TAKEN, *written], HOPPER)
+    names = tuple(spec.name for spec in written)
+    stage = Stage(function, (x.name, TAKEN.name), (*names, TAKEN.name))
+    program = Program((stage,), (Workspace(TAKEN, Initially.STAYS_ZERO),))
+    assert compile_program(program, [x, *written], HOPPER).spill_bytes == 0
 
 
 @needs_nvcc
