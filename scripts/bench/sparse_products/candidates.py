@@ -35,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--recorded", action="store_true", help="also what shipped records name")
     parser.add_argument("--templates", default="", help="names, commas between; default all")
+    parser.add_argument("--first", type=int, help="so many templates, those that are preferred")
 
 
 def jobs_of(
@@ -50,6 +51,7 @@ def jobs_of(
     templates = [
         one for one in matching(case.workload, target) if names is None or one.name in names
     ]
+    templates = templates[: options.first]
     main, *_ = preferred_first(templates)
     jobs: list[SparseJob] = []
     for template in templates:

@@ -19,15 +19,10 @@ GROUP = 8
 BANK_ROWS = 8
 """Rows of the panel that are read at once, without a conflict where they differ modulo 8."""
 
-MASK_BYTES = 1024
-"""Of all places where one group of a step may end, two words of each lane of four."""
-
 _COPY_SMEM_BYTES = 224 << 10
 """What blocks with copies take of a multiprocessor of 227 KB."""
 
 _OTHER_REGISTERS = 30
-_SHARING_REGISTERS = 4
-"""Besides the sums of another group."""
 _SPARE_REGISTERS = 7
 """Besides, where a thread spills with fewer: see `PanelTiling.spills`."""
 _HOPPER = 90
@@ -48,7 +43,6 @@ class PanelConfig:
     copies: whether as many rows of the panel as fit have a second place, in other banks.
     streamed: whether y, and columns of b on their way to a panel, leave the L2 before the vectors,
         which all panels read.
-    shares: whether a step may hold the last vectors of a group and the first ones of the next.
     """
 
     columns: int
@@ -58,7 +52,6 @@ class PanelConfig:
     staged: bool = True
     copies: bool = False
     streamed: bool = False
-    shares: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,20 +88,6 @@ class PanelTiling:
         blocks = self.workload.short.structure.blocks
         of_longest = self.groups * max(1, -(-self.longest // self.step))
         return min(of_longest, self.groups + blocks // self.step)
-
-    @property
-    def used_steps(self) -> float:
-        """Steps that groups of a mean length fill."""
-        if not self.config.shares:
-            return self.steps
-        vectors = self.workload.short.structure.blocks
-        return min(self.steps, max(self.groups, vectors) / self.step + self.config.parts)
-
-    @property
-    def of_bytes(self) -> bool:
-        """Whether a product takes a byte of either side."""
-        single = self.digit_bits == 8 and self.left_digits == self.right_digits == 1
-        return single and not self.workload.floating
 
     @property
     def packed_steps(self) -> int:
@@ -197,13 +176,8 @@ class PanelTiling:
         return 4 * GROUP * self.config.columns * self.config.warps * self.planes
 
     @property
-    def masks_start(self) -> int:
-        """Where shared memory says which bytes of a step are its first group's."""
-        return self.panel_bytes + self.sum_bytes
-
-    @property
     def smem_bytes(self) -> int:
-        return self.masks_start + (MASK_BYTES if self.config.shares else 0)
+        return self.panel_bytes + self.sum_bytes
 
     @property
     def registers(self) -> int:
@@ -211,10 +185,8 @@ class PanelTiling:
         own = self.config.columns // 8
         places = 1 if self.config.staged else 8
         ahead = (places + 2 * self.left_digits) * self.config.prefetch
-        heads = 2 * own + _SHARING_REGISTERS if self.config.shares else 0
         return (
             2 * own * self.planes
-            + heads
             + ahead
             + _OTHER_REGISTERS
             + (8 if self.config.staged else 3 * own) * self.right_digits

@@ -49,7 +49,7 @@ def estimated_seconds(tiling: PanelTiling, target: Target) -> float:
     resident = max(1, tiling.resident(target))
     here = min(resident, -(-tiling.blocks // target.units))
     waves = -(-tiling.blocks // (target.units * here))
-    steps, groups = tiling.used_steps / config.parts, tiling.groups / config.parts
+    steps, groups = tiling.steps / config.parts, tiling.groups / config.parts
     copied = min(1.0, 3 * tiling.copied_rows / workload.k)
     gathered = steps * tiling.step * tiling.row_bytes * (1 + _CONFLICTS * (1 - copied))
     each = _BYTE_INSTRUCTIONS if config.staged else _UNSTAGED_INSTRUCTIONS

@@ -42,8 +42,7 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
     values: of each digit, the lowest first, four bytes of each half of a lane's column; of floats
     both rows of the first eight and of the second, of each half. places: of each vector's row of b,
     in chunks of the panel or elements of b. starts: the first step of each
-    group, in their order in the steps, and the end, twice; where groups share steps, in places of
-    steps. rows: the first row of y of each of
+    group, in their order in the steps, and the end, twice. rows: the first row of y of each of
     them. runs: where the steps of each warp start, and the end of the part. firsts: the group that
     a warp's first step is of.
     """
@@ -51,23 +50,16 @@ def pack_schedule(tiling: PanelTiling, constants: Constants) -> tuple[np.ndarray
     matrix = to_vectors(workload.matrix(constants), GROUP)
     steps_of = np.maximum(1, -(-matrix.lengths // tiling.step))
     order, parts_of = dealt(steps_of, config.parts)
-    if config.shares:
-        slots = shared_slots(matrix.lengths[order], parts_of, tiling.step)
-    else:
-        slots = np.concatenate([[0], np.cumsum(steps_of[order])]) * tiling.step
-    first_slots = np.empty(len(order), np.int64)
-    first_slots[order] = slots[:-1]
-    homes = row_places(tiling, matrix, first_slots)
-    values, columns = in_steps(tiling, matrix, homes, first_slots)
-    starts = slots if config.shares else slots // tiling.step
-    part_starts = (
-        slots[np.concatenate([[0], np.cumsum(np.bincount(parts_of, minlength=config.parts))])]
-        // tiling.step
-    )
+    starts = np.concatenate([[0], np.cumsum(steps_of[order])])
+    homes = row_places(tiling, matrix)
+    values, columns = in_steps(tiling, matrix, homes, order, starts)
+    part_starts = starts[
+        np.concatenate([[0], np.cumsum(np.bincount(parts_of, minlength=config.parts))])
+    ]
     shares = np.arange(config.warps + 1)
     lengths = np.diff(part_starts)[:, None]
     runs = part_starts[:-1, None] + lengths * shares // config.warps
-    firsts = np.searchsorted(slots, runs[:, :-1] * tiling.step, side="right") - 1
+    firsts = np.searchsorted(starts, runs[:, :-1], side="right") - 1
     arrays = (
         values,
         by_lanes(places(tiling, columns)),
@@ -94,22 +86,6 @@ def dealt(steps_of: np.ndarray, parts: int) -> tuple[np.ndarray, np.ndarray]:
     return order, of_group[order]
 
 
-def shared_slots(lengths: np.ndarray, parts_of: np.ndarray, step: int) -> np.ndarray:
-    """Where groups of these lengths start, and the end, in places of steps, [groups + 1].
-
-    A step has vectors of two groups at most, and of one part; a group without any has one place.
-    """
-    slots, at, begun = np.empty(len(lengths) + 1, np.int64), 0, 0
-    for i, length in enumerate(lengths):
-        has_two = begun % step and begun // step == at // step
-        if has_two or (i and parts_of[i] != parts_of[i - 1]):
-            at = -(-at // step) * step
-        slots[i] = begun = at
-        at += max(1, int(length))
-    slots[-1] = -(-at // step) * step
-    return slots
-
-
 def second_place(tiling: PanelTiling, row: np.ndarray) -> np.ndarray:
     """Where a row of the panel has its second place: each eight is turned by another count."""
     eight = row // BANK_ROWS
@@ -118,7 +94,7 @@ def second_place(tiling: PanelTiling, row: np.ndarray) -> np.ndarray:
     return tiling.first_copy + eight * BANK_ROWS + (row + turned) % BANK_ROWS
 
 
-def row_places(tiling: PanelTiling, matrix: VectorMatrix, first_slots: np.ndarray) -> np.ndarray:
+def row_places(tiling: PanelTiling, matrix: VectorMatrix) -> np.ndarray:
     """The row of the panel that each vector multiplies, [vectors].
 
     It is the vector's column, or its second place where that leaves the eighths of a group more
@@ -131,24 +107,19 @@ def row_places(tiling: PanelTiling, matrix: VectorMatrix, first_slots: np.ndarra
     movable = np.flatnonzero(homes < tiling.copied_rows)
     other = homes.copy()
     other[movable] = second_place(tiling, homes[movable])
-    aims = np.zeros((matrix.vector_rows, BANK_ROWS), np.int64)
-    if tiling.config.shares:  # the eighth whose turn a place of a step is
-        ahead = (np.arange(BANK_ROWS) - first_slots[:, None]) % BANK_ROWS
-        aims = np.maximum(0, matrix.lengths[:, None] - ahead + BANK_ROWS - 1) // BANK_ROWS
-    return _evened(homes, other, group, movable, aims)
+    return _evened(homes, other, group, movable, matrix.vector_rows)
 
 
 def _evened(
-    homes: np.ndarray, other: np.ndarray, group: np.ndarray, movable: np.ndarray, aims: np.ndarray
+    homes: np.ndarray, other: np.ndarray, group: np.ndarray, movable: np.ndarray, groups: int
 ) -> np.ndarray:
     """The place of each vector: its home, or the other one if it is movable.
 
-    Eighths of a group come to equal counts above its aims, [groups, 8]. Vectors of a group are
-    asked one after the other, those of all groups beside each other.
+    Vectors of a group are asked one after the other, those of all groups beside each other.
     """
-    places, groups = homes.copy(), len(aims)
+    places = homes.copy()
     counts = np.bincount(group * BANK_ROWS + homes % BANK_ROWS, minlength=groups * BANK_ROWS)
-    counts = counts.reshape(groups, BANK_ROWS) - aims
+    counts = counts.reshape(groups, BANK_ROWS)
     of_group = np.bincount(group[movable], minlength=groups)
     first = np.cumsum(of_group) - of_group
     uneven = np.arange(groups)
@@ -170,12 +141,12 @@ def in_steps(
     tiling: PanelTiling,
     matrix: VectorMatrix,
     homes: np.ndarray,
-    first_slots: np.ndarray,
+    order: np.ndarray,
+    starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values int32 [steps, digits, 32, 2] and rows of the panel [steps, step] of vectors of 8 rows.
 
-    homes: the row of the panel of each vector. first_slots: the place of each group's first vector,
-    in steps one behind the other. Vectors of a group are arranged so that each eight
+    homes: the row of the panel of each vector. Vectors of a group are arranged so that each eight
     that are read together have rows that differ modulo 8 as long as there are such; padding differs
     likewise.
     """
@@ -188,11 +159,12 @@ def in_steps(
     rank = np.empty(len(keys), np.int64)
     rank[by_class] = np.arange(len(keys)) - firsts
     ranks = int(rank.max(initial=0)) + 1
-    turn = (residue - first_slots[group]) % BANK_ROWS
-    arranged = np.argsort((group * ranks + rank) * BANK_ROWS + turn, kind="stable")
+    arranged = np.argsort((group * ranks + rank) * BANK_ROWS + residue, kind="stable")
+    first_step = np.empty(len(order), np.int64)
+    first_step[order] = starts[:-1]
     within = np.arange(len(arranged)) - matrix.pointers[:-1][group[arranged]]
-    slot = first_slots[group[arranged]] + within
-    step, position = slot // tiling.step, slot % tiling.step
+    step = first_step[group[arranged]] + within // tiling.step
+    position = within % tiling.step
     columns = np.broadcast_to(
         np.minimum(np.arange(tiling.step) % BANK_ROWS, matrix.columns - 1), (steps, tiling.step)
     ).copy()

@@ -199,7 +199,7 @@ __device__ __forceinline__ void clear(int (&sums)[ALL_SUMS], int start) {
 """
 """What follows the last step of a group."""
 
-FETCHES = r"""
+RUNS = r"""
 // Sums of a lane's column c of row r of its two are at 4 (c / 2) + 2 (c % 2) + r of a plane; the
 // product of digits i and j belongs to plane i + j. Loads stay behind the last use of what they
 // replace, or the copies that moving them ahead takes would wait for them.
@@ -223,10 +223,6 @@ __device__ __forceinline__ void fetch_first(
                  : "l"(values + (number * LEFT_DIGITS + i) * 32) : "memory");
   fetch_first_places(step, places, number);
 }
-"""
-"""How the values and places of steps are read."""
-
-RUNS = r"""
 // A warp takes its run of steps. A group that began in an earlier warp's run is left in shared
 // memory to that warp, which adds up what others have of its last group when all are done.
 __device__ __forceinline__ void multiply_sparse(

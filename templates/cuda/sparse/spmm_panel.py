@@ -26,8 +26,7 @@ from autoq.templates.cuda.sparse.functions import (
     packed_all,
     rows_as_conv2d,
 )
-from autoq.templates.cuda.sparse.shared_source import SHARED_RUNS
-from autoq.templates.cuda.sparse.source import FETCHES, RUNS
+from autoq.templates.cuda.sparse.source import RUNS
 from autoq.templates.cuda.sparse.staged_source import STAGED_SOURCE
 from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -41,8 +40,8 @@ _COLUMNS = (16, 32, 64, 128)
 _SMALL_COLUMNS = 32
 """Columns of panels that may be wider than y."""
 _LEAST_ROW_BYTES = 32
-_WARPS = (4, 8, 16, 24, 28, 32)
-_WARPS_OF_SUMS = (24, 28)
+_WARPS = (4, 8, 16, 24, 32)
+_WARPS_OF_DIGITS = 24
 _PARTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128)
 _PREFETCH = (1, 2, 3, 4, 8)
 _MOST_ROW_BYTES = 128
@@ -89,7 +88,6 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         "staged": (True, False),
         "copies": (False, True),
         "streamed": (False, True),
-        "shares": (False, True),
     }
 
     def tiling_of(config: PanelConfig) -> PanelTiling:
@@ -124,12 +122,8 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
         return anywhere and least <= tiling.row_bytes <= _MOST_ROW_BYTES
 
     def warps_have_registers(config: PanelConfig) -> bool:
-        """24 and 28 warps have 80 and 72 registers each, for sums of several digits or groups.
-
-        Others fit in 64.
-        """
-        several = config.shares or tiling_of(config).planes > 1
-        return config.warps not in _WARPS_OF_SUMS or (config.staged and several)
+        """24 warps have 80 registers each, which sums of several digits take: others fit in 64."""
+        return config.warps != _WARPS_OF_DIGITS or (config.staged and tiling_of(config).planes > 1)
 
     def nibbles_are_whole(config: PanelConfig) -> bool:
         """Values of b of 4 bits that are gathered from the L2 come four together."""
@@ -141,12 +135,7 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
             config.staged and 5 * tiling_of(config).copied_rows >= workload.k
         )
 
-    def shared_steps_are_of_bytes(config: PanelConfig) -> bool:
-        """Steps that two groups share lie in shared memory and multiply bytes alone."""
-        return not config.shares or (config.staged and tiling_of(config).of_bytes)
-
     constraints = (
-        shared_steps_are_of_bytes,
         rows_are_few_banks,
         copies_have_room,
         nibbles_are_whole,
@@ -189,10 +178,9 @@ def build_panel(tiling: PanelTiling, name: str, gathers: str, target: Target) ->
         "FIRST_COPY": tiling.first_copy, "COPIED_ROWS": tiling.copied_rows,
         "PANEL_BYTES": tiling.panel_bytes, "ROWS_INSIDE": workload.m % GROUP == 0,
         "COLUMNS_INSIDE": workload.n % config.columns == 0, "STREAMED": config.streamed,
-        "STORES_WIDE": True, "MASKS_START": tiling.masks_start,
+        "STORES_WIDE": True,
     }  # fmt: skip
-    runs = FETCHES + (SHARED_RUNS if config.shares else RUNS)
-    functions = device_functions(tiling, name, gathers + runs, own)
+    functions = device_functions(tiling, name, gathers + RUNS, own)
     parameters = [*workload.inputs, *packed_all(tiling), *workload.outputs]
 
     def body(pointers: Sequence[Any], block: Any, thread: Any) -> None:

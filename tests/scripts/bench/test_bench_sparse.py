@@ -150,3 +150,10 @@ def test_a_layer_computes_the_product_of_its_case_the_other_way_round() -> None:
     jobs = jobs_of(0, case, TARGET, options("--templates gemm_wgmma,gemm_spmm_panel --recorded"))
     assert {job.template for job in jobs} == {"gemm_wgmma", "gemm_spmm_panel"}
     assert x.shape == (32, 96) and case.workload.dense != case.workload
+
+
+def test_the_first_templates_are_those_that_are_used_untuned() -> None:
+    case = next(case for case in collection_cases() if case.name.endswith("n 256, 0.98"))
+    everything = [job.template for job in jobs_of(0, case, TARGET, options(""))]
+    first = [job.template for job in jobs_of(0, case, TARGET, options("--first 2"))]
+    assert first == everything[:2] and len(everything) > 2

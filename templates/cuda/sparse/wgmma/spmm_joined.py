@@ -32,6 +32,10 @@ from autoq.templates.workload import Constants
 _JOINED = (32, 64, 128)
 """Rows of a joined vector."""
 
+_UNTUNED: dict[str, tuple[bool | int, ...]] = {
+    "bulk": (0,), "streamed": (False,), "whole_stages": (True,),
+}  # fmt: skip
+
 _BEHIND, _PREFERRED = -10, 8
 """Preferences: where other kernels should be faster, and where this should."""
 
@@ -104,16 +108,16 @@ def _tiling(long: Spmm, config: JoinedConfig) -> LongTiling:
 
 
 def default(workload: Spmm, target: Target) -> JoinedConfig:
-    """The configuration of least estimated time of those that `spmm_wgmma` takes by default."""
-    found = [
-        JoinedConfig(**vars(spmm_wgmma.default(expected(workload, rows), target)), vector=rows)
-        for rows in _lengths(workload, target)
-    ]
+    """The legal configuration of least estimated time, of joined vectors as long as can be.
+
+    Where rows of b are few, blocks of the longest vectors were the fastest of 16 shapes, and a
+    stage's fragments that are turned together faster than those of one instruction at a time.
+    """
     legal = space(workload, target)
-    return min(
-        (config for config in found if config in legal),
-        key=lambda config: estimate(workload, config, target),
-    )
+    longest = {"vector": (max(_lengths(workload, target)),), **_UNTUNED}
+    some = legal.restricted(longest).enumerate()
+    found = min(some, default=None, key=lambda config: estimate(workload, config, target))
+    return found or next(legal.enumerate())
 
 
 def estimate(workload: Spmm, config: JoinedConfig, target: Target) -> float:

@@ -41,6 +41,22 @@ def test_stages_hold_the_matrix(rows: int) -> None:
     assert (np.diff(lengths) <= 0).all()
 
 
+def test_blocks_ask_for_different_rows_of_b() -> None:
+    """What fills a stage up is of its own vector row, and vector rows do not begin together."""
+    tiling = LongTiling(WORKLOAD, LongConfig(1, 1, 64, 2))
+    _, constants = WORKLOAD.random_case(np.random.default_rng(1))
+    _, places, starts, lengths, _, heads, *_ = pack_long(tiling, constants)
+    begins = []
+    for start, length, head in zip(starts, lengths, heads, strict=True):
+        own = places[start : start - (-length // 64)].reshape(-1)
+        named = own[:length]
+        assert len(np.unique(named)) == length
+        np.testing.assert_array_equal(own, np.resize(named, len(own)))
+        np.testing.assert_array_equal(head[: len(own)], own[: len(head)])
+        begins.append(np.searchsorted(np.sort(named), named[0]) / length)
+    assert np.diff(np.sort(begins)).min() > 0.05
+
+
 def test_stages_of_floats_hold_the_matrix() -> None:
     tiling = LongTiling(HALVES, LongConfig(1, 1, 64, 2))
     _, constants = HALVES.random_case(np.random.default_rng(1))

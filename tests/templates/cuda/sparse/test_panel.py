@@ -250,9 +250,11 @@ def test_the_untuned_choice_of_short_vectors_has_the_least_estimate() -> None:
     hopper = parse_target("cuda:sm_90a")
     small = Spmm(1024, 256, 1152, 8, Structure(7168, 56, 112))
     large = Spmm(4096, 4096, 4096, 8, Structure(262144, 448, 448))
-    for workload, first in ((small, "spmm_split"), (large, "spmm_panel")):
+    full = Spmm(4096, 256, 4608, 8, Structure.of(np.full(512, 2304)))
+    all_of_them = {"spmm_panel", "spmm_online", "spmm_split", "spmm_joined"}
+    for workload, first in ((small, "spmm_split"), (large, "spmm_panel"), (full, "spmm_joined")):
         found = matching(workload, hopper)
-        assert {one.name for one in found} == {"spmm_panel", "spmm_online", "spmm_split"}
+        assert {one.name for one in found} == all_of_them
         assert found[0].name == first
         seconds = [t.estimate(workload, t.default(workload, hopper), hopper) for t in found]
         assert seconds[0] == min(seconds)

@@ -34,6 +34,11 @@ def test_warps_begin_where_their_numbers_say() -> None:
         for step in (*own, *range(rest, rest + max(0, steps - 4))):
             found[row : row + 8] += _of_step(held[step], places[step] // WORKLOAD.n, dense.shape[1])
     np.testing.assert_array_equal(found[: dense.shape[0]], dense)
+    # Where a step or a warp has no more vectors, it gathers rows of b that the group has named.
+    for group, (_, _, row, _) in enumerate(groups):
+        named = np.flatnonzero(dense[row : row + 8].any(axis=0)) * WORKLOAD.n
+        own = places[group * 4 : group * 4 + 4]
+        assert not len(named) or np.isin(own, named).all()
 
 
 def _of_step(held: np.ndarray, places: np.ndarray, columns: int) -> np.ndarray:
