@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import islice
 
@@ -80,6 +81,10 @@ def test_new_times_take_the_place_of_old_ones(space, tmp_path):
     slower = replace(space.trials[3], seconds=2e-6)
     later = "2026-02-01T00:00:00Z"
     write_space(again / name, replace(space, trials=(slower,), first=later, last=later))
+    result = tmp_path / "contenders.json"
+    main(["compare", str(again), str(shipped / name), "-o", str(result)])
+    (case,) = json.loads(result.read_text())["cases"]
+    assert (case["before_us"], case["again_us"], case["again_over_before"]) == ([1.0], [2.0], 2.0)
     main(["join", str(again), str(shipped / name)])
     joined = read_space(shipped / name)
     assert len(joined.trials) == len(space.trials)
