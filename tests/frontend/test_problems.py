@@ -48,6 +48,9 @@ def test_types_that_do_not_go_together(tmp_path):
         [node("EmbedLayerNormalization", "f t w p e s b", domain=MICROSOFT)], inputs, tables
     )
     assert_refused(saved(made, tmp_path), "indices of float32; int32 and int64")
+    norm = node("LayerNormalization", "x s")
+    made = model([norm], {"x": (IMAGE, "float32")}, {"s": np.ones(IMAGE[-1], np.int8)})
+    assert_refused(saved(made, tmp_path), "inputs of float32 and int8; Mul takes two of one type")
 
 
 def test_a_region_that_is_no_number(tmp_path):
