@@ -15,7 +15,7 @@ from autoq.graph.constants import DEQUANTISATIONS, dequantised
 from autoq.graph.folding_budget import FoldingBudget
 from autoq.graph.fused import WORKLOAD
 from autoq.graph.ir import Graph, Operation, Tensor
-from autoq.graph.shapes import broadcast, check_size, infer_shape
+from autoq.graph.shapes import BINARY, broadcast, check_size, infer_shape
 from autoq.templates.workload import Workload
 
 FLOAT_ONLY = (
@@ -242,6 +242,9 @@ class GraphBuilder:
         for name in inputs if op in FLOAT_ONLY else ():
             if self.dtype(name) != "float32":
                 raise self.error(f"its input {name!r} of {self.dtype(name)}; {op} takes float32")
+        types = list(dict.fromkeys(self.dtype(name) for name in inputs))
+        if op in BINARY and len(types) > 1:
+            raise self.error(f"inputs of {' and '.join(types)}; {op} takes two of one type")
 
     def _check_finite(self, op: str, inputs: list[str], attributes: dict[str, Any]) -> None:
         """Refuse NaN and infinities where kernels do not compute with them as onnxruntime does."""

@@ -37,6 +37,7 @@ _STATE = onnxruntime.capi.onnxruntime_pybind11_state
 _OF_ORDER = {
     "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "LogSoftmax", "ArgMax",
     "ArgMin", "Resize", "Upsample", "TopK", "ConvTranspose", "Clip", "CumSum",
+    "ScatterElements", "ScatterND",
 }  # fmt: skip
 _REFUSALS = (
     _STATE.Fail, _STATE.InvalidArgument, _STATE.InvalidGraph, _STATE.InvalidProtobuf,

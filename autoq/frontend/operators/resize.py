@@ -84,6 +84,8 @@ def _axes_of_resize(
     region = [0.0] * len(numbers) + [1.0] * len(numbers)
     if roi is not None:
         region = b.constant(roi, "roi").astype(float).reshape(-1).tolist()
+        if not np.isfinite(region).all():
+            raise b.error("a roi that is no number")
     scales, sizes = node.input(scales_at), node.input(scales_at + 1)
     if scales is not None and b.constant(scales, "scales").size:
         values = b.constant(scales, "scales").astype(np.float32).reshape(-1)

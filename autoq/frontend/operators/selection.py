@@ -29,7 +29,7 @@ def gather(node: OnnxNode, b: GraphBuilder) -> str:
     shape = b.shape(x)
     axis = normal_axis(b, int(node.attributes.get("axis", 0)), len(shape))
     if given not in b.graph.constants:
-        return b.emit("Gather", [x, _integers(b, given)], b.dtype(x), axis=axis)
+        return b.emit("Gather", [x, integers(b, given)], b.dtype(x), axis=axis)
     places = _inside(b, b.constant(given, "indices"), shape[axis], axis)
     indices = places.reshape(-1).tolist()
     step = indices[1] - indices[0] if len(indices) > 1 else 1
@@ -49,7 +49,8 @@ def emit_take(b: GraphBuilder, x: str, places: dict[int, np.ndarray]) -> str:
     return b.emit("Take", [x], axes=axes, indices=[places[axis] for axis in axes])
 
 
-def _integers(b: GraphBuilder, name: str) -> str:
+def integers(b: GraphBuilder, name: str) -> str:
+    """Indices, of int64 too, as they are computed; raises ModelError for any other type."""
     if b.dtype(name) != "int32":
         raise b.error(f"indices of {b.dtype(name)}; int32 and int64 are supported")
     return name
@@ -107,7 +108,7 @@ def gather_elements(node: OnnxNode, b: GraphBuilder) -> str:
         places = _inside(b, b.constant(given, "indices"), shape[axis], axis) * strides[axis]
         y = emit_take(b, flat, {0: (places + offsets).reshape(-1)})
         return _reshaped(b, y, wanted)
-    place = _place(b, _integers(b, given), shape[axis], strides[axis])
+    place = _place(b, integers(b, given), shape[axis], strides[axis])
     place = b.emit("Add", [place, b.add_constant(offsets.astype(np.int32))])
     return b.emit("Gather", [flat, place], b.dtype(x), axis=0)
 
@@ -138,7 +139,7 @@ def gather_nd(node: OnnxNode, b: GraphBuilder) -> str:
     for column in range(depth):
         axis = batch + column
         bounds = [(0, size, 1) for size in wanted[:-1]] + [(column, column + 1, 1)]
-        indices = _reshaped(b, emit_slice(b, _integers(b, given), bounds), wanted[:-1])
+        indices = _reshaped(b, emit_slice(b, integers(b, given), bounds), wanted[:-1])
         total = b.emit("Add", [_place(b, indices, shape[axis], strides[axis]), total])
     return b.emit("Gather", [rows, total], b.dtype(x), axis=0)
 
@@ -194,6 +195,8 @@ def _scattered(
     reduction = node.attributes.get("reduction", "none")
     if reduction != "none" and reduction not in _REDUCTIONS:
         raise b.error(f"reduction {reduction!r}; none, {', '.join(_REDUCTIONS)} are supported")
+    if b.dtype(updates) != b.dtype(x):
+        raise b.error(f"updates of {b.dtype(updates)} for {b.dtype(x)}; both have one type")
     shape, y = b.shape(x), x
     for chosen in _rounds(places, math.prod(outer), reduction == "none"):
         if len(chosen) > 1 and b.shape(updates)[1:] != shape[len(outer) :]:

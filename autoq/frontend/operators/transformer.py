@@ -11,6 +11,7 @@ from autoq.frontend.operators.arithmetic import emit_gelu
 from autoq.frontend.operators.key_value_cache import cut
 from autoq.frontend.operators.linear import emit_matmul
 from autoq.frontend.operators.normalisation import emit_layer_norm, emit_rms_norm
+from autoq.frontend.operators.selection import integers
 from autoq.frontend.registry import OnnxNode, importer
 
 MICROSOFT = "com.microsoft"
@@ -84,13 +85,17 @@ def skip_rms_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
 @importer("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
     """The sum of the rows of tokens, places and segments in their tables, normalised."""
-    tokens = node.required(0, b)
+    tokens = integers(b, node.required(0, b))
     length = b.shape(tokens)[1]
     total = b.emit("Gather", [node.required(2, b), tokens], "float32", axis=0)
-    places = node.input(8) or b.add_constant(np.arange(length, dtype=np.int32)[None])
+    given = node.input(8)
+    places = (
+        integers(b, given) if given else b.add_constant(np.arange(length, dtype=np.int32)[None])
+    )
     total = b.emit("Add", [total, b.emit("Gather", [node.required(3, b), places], axis=0)])
     if node.input(1) is not None:
-        found = b.emit("Gather", [node.required(4, b), node.required(1, b)], "float32", axis=0)
+        segments = integers(b, node.required(1, b))
+        found = b.emit("Gather", [node.required(4, b), segments], "float32", axis=0)
         total = b.emit("Add", [total, found])
     epsilon = float(node.attributes.get("epsilon", 1e-12))
     scale, bias = node.required(5, b), node.required(6, b)
