@@ -115,9 +115,8 @@ def default(workload: Spmm, target: Target) -> JoinedConfig:
     """
     legal = space(workload, target)
     longest = {"vector": (max(_lengths(workload, target)),), **_UNTUNED}
-    some = legal.restricted(longest).enumerate()
-    found = min(some, default=None, key=lambda config: estimate(workload, config, target))
-    return found or next(legal.enumerate())
+    some = list(legal.restricted(longest).enumerate())
+    return min(some or legal.enumerate(), key=lambda config: estimate(workload, config, target))
 
 
 def estimate(workload: Spmm, config: JoinedConfig, target: Target) -> float:
@@ -144,8 +143,11 @@ def packed(workload: Spmm, config: JoinedConfig) -> tuple[TensorSpec, ...]:
 
 @functools.lru_cache(maxsize=256)
 def preference_for(workload: Spmm, target: Target) -> int:
-    """In front of the other kernels of short vectors of bytes where these should take longer."""
-    if workload.floating or element(workload.in_dtype).bits > 8:
+    """In front of the other kernels where these should take longer; of bytes by bytes alone.
+
+    Others are not timed.
+    """
+    if {element(dtype).bits for dtype in (workload.in_dtype, workload.weight_dtype)} != {8}:
         return _BEHIND
     own = estimate(workload, default(workload, target), target)
     others = (
