@@ -149,6 +149,7 @@ def test_turns_of_a_residue_come_evenly() -> None:
     ("workload", "config", "targets"),
     [
         (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1), BOTH),
+        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 2, 64, 4, 1, 0), BOTH),
         (WORKLOAD, FusedConfig(4, 2, 64, 4, 2, 0), BOTH),
         (
             replace(WORKLOAD, depth=40, dtype="bfloat16", qkv_bits=4),
@@ -167,7 +168,7 @@ def test_turns_of_a_residue_come_evenly() -> None:
             BOTH,
         ),
     ],
-    ids=["16 bits", "8 bits", "4 bits", "deep", "empty", "full"],
+    ids=["16 bits", "16 bits without headroom", "8 bits", "4 bits", "deep", "empty", "full"],
 )
 def test_outputs_are_right(
     workload: SparseAttention, config: FusedConfig, targets: tuple[Target, ...]
