@@ -43,6 +43,7 @@ CASES = [
      {"rows": 4, "stages": 1, "blocks_per_unit": None}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},
      {"rows": 4, "stages": 3, "blocks_per_unit": 2}),
+    ("sparse_attention_fused", 2, {"warps": 4, "headroom": 1}, {"warps": 4, "headroom": 1}),
 ]  # fmt: skip
 
 
@@ -64,6 +65,11 @@ def test_what_has_not_the_form_of_its_version_stays(config):
 def test_scores_that_were_kept_are_no_powers():
     kept = {"consumers": 1, "keeps_scores": True}
     assert migrated("attention_wgmma_bytes", 1, kept) == (1, kept)
+
+
+def test_shares_without_headroom_had_other_kernels():
+    knobs = {"warps": 4, "headroom": 0}
+    assert migrated("sparse_attention_fused", 2, knobs) == (2, knobs)
 
 
 def _in_the_form_before(record: Record) -> str:

@@ -19,6 +19,7 @@ constexpr int THREADS = 32 * WARPS, OF_BLOCK = WARPS * GROUPS, KEY_BLOCKS = PADD
 constexpr int Q_BYTES = OF_BLOCK * 8 * WIDE, RING_BYTES = SLOTS * SLOT * ROW_BYTES;
 constexpr int PLANES = SOFTMAX_BITS / 8, MAGIC = 0x4b400000;
 constexpr float MAGIC_VALUE = 12582912.0f, LOG2E = 1.4426950408889634f, NONE = -1e30f;
+constexpr float MOST_SHARE = (1 << SOFTMAX_BITS) - 1;
 constexpr unsigned EXCESS = SOFTMAX_BITS == 8 ? 0x34ffff00 : 0x34ff0000;
 
 __device__ __forceinline__ float power(float x) {
@@ -57,16 +58,16 @@ struct Group {
   int sums[PLANES][CHUNKS][4];
 };
 
-// The shares of a lane as integers on top of 2^23. Bounded: none exceeds the largest one, though a
-// sum's factor and what shares are relative to are rounded.
-template <bool BOUNDED>
-__device__ __forceinline__ unsigned shares_of(
+// The shares of a lane as integers on top of 2^23. REFERRED: no score exceeds what they are
+// relative to. Where shares have no headroom, roundings would: that of a shift of 12 million
+// factors alone may be more than one of 16 bits.
+template <bool REFERRED> __device__ __forceinline__ unsigned shares_of(
     unsigned (&shares)[8], const float (&scores)[8], float factor, float shift) {
   unsigned excess = 0;
   #pragma unroll
   for (int i = 0; i < 8; ++i) {
     float share = power(__fmaf_rn(scores[i], factor, shift));
-    if (BOUNDED) share = fminf(share, (1 << SOFTMAX_BITS) - 1);
+    if constexpr (REFERRED && !HEADROOM) share = fminf(share, MOST_SHARE);
     shares[i] = __float_as_uint(share + 8388608.0f);
     excess |= shares[i];
   }
@@ -143,7 +144,7 @@ __device__ __forceinline__ void attend_step(
   if (__any_sync(~0u, shares_of<false>(shares, scores, factor, shift))) {
     refer(group, scores, factor, lane);
     shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
-    shares_of<!HEADROOM>(shares, scores, factor, shift);
+    shares_of<true>(shares, scores, factor, shift);
   }
   #pragma unroll
   for (int p = 0; p < PLANES; ++p) {

@@ -168,5 +168,5 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
 
 
 TEMPLATE = Template(
-    "sparse_attention_fused", 2, matches, space, default, build, pack, packed, estimate=estimate
+    "sparse_attention_fused", 3, matches, space, default, build, pack, packed, estimate=estimate
 )
