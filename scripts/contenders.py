@@ -115,7 +115,7 @@ def join(options: argparse.Namespace) -> None:
         again = options.folder / path.name
         if again.exists():
             size = write_space(path, joined(read_space(again), read_space(path)))
-            print(f"{path.name}: {len(read_space(again).trials)} times again, {size} bytes")
+            print(f"{path.name}: {len(read_space(again).trials)} trials taken in, {size} bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
