@@ -11,7 +11,7 @@ from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import table_words
-from autoq.templates.epilogue.cuda.parameters.long_table import TABLE_ALIGNMENT, lookup_bytes
+from autoq.templates.epilogue.cuda.short_forms.long_table import TABLE_ALIGNMENT, lookup_bytes
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
-from autoq.templates.epilogue.cuda.parameters.long_table import await_table, copy_table
+from autoq.templates.epilogue.cuda.short_forms.long_table import await_table, copy_table
 
 
 @T.meta_class

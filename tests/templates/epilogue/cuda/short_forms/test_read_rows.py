@@ -12,9 +12,9 @@ from test_bounded_rows import build
 from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.parameters.long_table import LONG_ENTRIES, packed_long_table
 from autoq.templates.epilogue.cuda.short_forms.bounds import MAGIC_BITS
 from autoq.templates.epilogue.cuda.short_forms.choice import Operands, short_form
+from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES, packed_long_table
 from autoq.templates.epilogue.cuda.short_forms.read_sums import may_be_read, read_limits
 from autoq.templates.epilogue.cuda.short_forms.words import IS_READ, words_of
 from autoq.templates.epilogue.cuda.values.requantisation import Form
