@@ -1,29 +1,16 @@
 """CUDA source of what attention of bytes rounds as a quantised model does: scores, shares, y."""
 
+from autoq.templates.cuda.attention.clamping_source import CLAMPING
+from autoq.templates.cuda.attention.fixed_source import FIXED
 from autoq.templates.cuda.attention.units_source import UNITS
 
 ROUNDING = (
     UNITS
+    + FIXED
+    + CLAMPING
     + r"""
 // Of the 8 keys that an accumulator has, those whose tiles have any of the sequence.
 constexpr int SEEN_TILES = TILES == 1 ? (KEYS + 7) / 8 : KEY_TILES;
-// What a model fixes of scores, of shares and of y, in their order in memory. Each part is read
-// when it is first needed, since registers are rare while scores wait.
-struct OfScores {
-  float scale, scores_low, scores_high, rescale, rescaled_low, rescaled_high, scores_step;
-  float masked_low, masked_high, masked_step;
-};
-struct OfShares { float shares_most, shares_step; };
-struct OfOutputs { float out_scale, low, high, zero_point; };
-
-template <class Part> __device__ __forceinline__ Part read_part(const float* from) {
-  Part part;
-  float* all = reinterpret_cast<float*>(&part);
-  #pragma unroll
-  for (int i = 0; i < sizeof(Part) / 4; ++i) all[i] = __ldg(from + i);
-  return part;
-}
-
 // The bounds are whole numbers, so that they may cut what is rounded already.
 __device__ __forceinline__ float rint_between(float x, float factor, float low, float high) {
   const float rounded = __fmaf_rn(x, factor, ROUNDS);
@@ -33,37 +20,6 @@ __device__ __forceinline__ float rint_between(float x, float factor, float low, 
 // Products of bytes over all keys, and what zero points take, are whole floats: their difference by
 // an addition of floats is exact, and issues every cycle.
 constexpr bool FLOATS_HOLD_SUMS = KEYS * 255 * 256 < 1 << 24;
-
-template <class T> constexpr float LEAST = SIGNED<T> ? -128.f : 0.f;
-
-// Bytes of y that are clamped to their type. A value times 2^-149 plus an integer's denormal, in
-// one fused multiply-add, has the bits of the rounded integer, which saturation keeps from falling
-// below 0 and the pack from rising above 255. Ties are to even, so that what is added must be even:
-// where it is odd, 255 minus the byte is made of the value's opposite.
-struct OfType {
-  struct Four { unsigned word; };
-  float scale, zero;
-  unsigned turned;
-
-  __device__ __forceinline__ OfType(float zero_point, float of_sums) {
-    const int above = (int)(zero_point - LEAST<OUT>), odd = above & 1;
-    scale = odd ? -of_sums : of_sums;
-    zero = __int_as_float(odd ? 255 - above : above);
-    turned = (SIGNED<OUT> ? 0x80808080u : 0u) ^ (odd ? 0xffffffffu : 0u);
-  }
-  __device__ __forceinline__ unsigned word(const float (&four)[4]) const {
-    int all[4];
-    #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      all[e] = __float_as_int(__saturatef(__fmaf_rn(four[e], __int_as_float(1), zero)));
-    unsigned high, word;
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
-        : "=r"(high) : "r"(all[3]), "r"(all[2]), "r"(0));
-    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
-        : "=r"(word) : "r"(all[1]), "r"(all[0]), "r"(high));
-    return word ^ turned;
-  }
-};
 
 // What rounding needs of the rows of a warp, wherever their products come from. Of PLAIN ones is
 // known what `is_plain` says, so that no branch stands between their instructions.

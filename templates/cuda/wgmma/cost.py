@@ -8,7 +8,7 @@ from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.epilogue.cuda.values.requantisation import boundable, convertible
+from autoq.templates.epilogue.cuda.short_forms.allowed import boundable, convertible
 
 _LONG_BYTES, _MANY_PRODUCTS = 2048, 1 << 33
 """Bytes of a row of activations, and of all rows, from which on a product is large."""

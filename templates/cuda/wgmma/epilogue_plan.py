@@ -23,14 +23,10 @@ from autoq.templates.epilogue.cuda.fragments.started_rows import (
 )
 from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
+from autoq.templates.epilogue.cuda.short_forms.allowed import boundable, convertible, readable
 from autoq.templates.epilogue.cuda.short_forms.long_table import MORE_WORDS, has_long_table
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
-from autoq.templates.epilogue.cuda.values.requantisation import (
-    Form,
-    boundable,
-    convertible,
-    readable,
-)
+from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.operators.conv2d import Conv2d
 
 

@@ -20,6 +20,7 @@ from autoq.templates.epilogue.cuda.fragments.scale_groups import by_columns
 from autoq.templates.epilogue.cuda.parameters.epilogue_table import epilogue_table, table_words
 from autoq.templates.epilogue.cuda.parameters.packed_specs import product_specs
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.short_forms.allowed import boundable
 from autoq.templates.epilogue.cuda.short_forms.choice import Operands, ShortForm, short_form
 from autoq.templates.epilogue.cuda.short_forms.long_table import (
     MORE_WORDS,
@@ -27,7 +28,6 @@ from autoq.templates.epilogue.cuda.short_forms.long_table import (
     packed_long_table,
 )
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
-from autoq.templates.epilogue.cuda.values.requantisation import boundable
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload import Constants
 

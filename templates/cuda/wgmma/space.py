@@ -24,8 +24,8 @@ from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.range_rules import range_bytes, range_rules
 from autoq.templates.cuda.wgmma.register_need import consumer_registers
 from autoq.templates.cuda.wgmma.split_rules import split_rules
+from autoq.templates.epilogue.cuda.short_forms.allowed import boundable
 from autoq.templates.epilogue.cuda.short_forms.long_table import lookup_bytes
-from autoq.templates.epilogue.cuda.values.requantisation import boundable
 
 # Registers that a consumer needs less where short forms finish whole tiles of one product of two
 # consumers in turn, in rows of 128 bytes and without residuals: ptxas spills none of the sampled

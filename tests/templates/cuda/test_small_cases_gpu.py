@@ -15,7 +15,7 @@ from autoq.templates.workload import Workload
 
 pytestmark = pytest.mark.gpu
 
-FAMILIES = ("pruned", "sampled", "sparse_attention", "two_four")
+FAMILIES = ("pruned", "sampled", "sparse_attention")
 """Folders of `templates/cuda` whose kernels no other GPU test runs by themselves."""
 
 _FILE = Path(__file__).parents[3] / "scripts" / "cases" / "small_cases.py"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourConfig, TwoFourTiling
-from autoq.templates.cuda.two_four.view import TwoFourView, view_of
+from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourConfig, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.view import TwoFourView, view_of
 from autoq.templates.sparse.sparsity import Sparsity
 
 ENTRY_WORDS = 4

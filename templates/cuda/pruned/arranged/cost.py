@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoq.templates.cuda.pruned.arranged.config import ArrangedTiling
-from autoq.templates.cuda.two_four.cost import estimated_seconds as product_seconds
+from autoq.templates.cuda.pruned.two_four.cost import estimated_seconds as product_seconds
 from autoq.templates.target import Target
 
 _TILES_MORE = 200

@@ -19,10 +19,10 @@ from autoq.templates.cuda.pruned.arranged.cost import estimated_seconds
 from autoq.templates.cuda.pruned.arranged.order_kernel import order_kernel, rows_of_block
 from autoq.templates.cuda.pruned.arranged.pack import pack_all, packed_all
 from autoq.templates.cuda.pruned.product import pruned_product
-from autoq.templates.cuda.two_four.config import TwoFourConfig
-from autoq.templates.cuda.two_four.kernel import epilogue_of
-from autoq.templates.cuda.two_four.space import COLUMNS, two_four_space
-from autoq.templates.cuda.two_four.view import takes_constants_alone
+from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig
+from autoq.templates.cuda.pruned.two_four.kernel import epilogue_of
+from autoq.templates.cuda.pruned.two_four.space import COLUMNS, two_four_space
+from autoq.templates.cuda.pruned.two_four.view import takes_constants_alone
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace

@@ -15,8 +15,8 @@ from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, til
 from autoq.templates.cuda.pruned.arranged.config import ArrangedTiling
 from autoq.templates.cuda.pruned.arranged.pack import packed_all
 from autoq.templates.cuda.pruned.tile_wise.words_source import STORE_WORDS
-from autoq.templates.cuda.two_four.config import ROW_BYTES
-from autoq.templates.cuda.two_four.kernel import epilogue_of, fields_of, namespace_of
+from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES
+from autoq.templates.cuda.pruned.two_four.kernel import epilogue_of, fields_of, namespace_of
 from autoq.templates.target import Target
 
 _ROWS = r"""

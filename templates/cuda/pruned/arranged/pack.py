@@ -11,8 +11,8 @@ from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.pruned.arranged.banks import in_banks
 from autoq.templates.cuda.pruned.arranged.config import BLOCK_COLUMNS, ArrangedTiling
 from autoq.templates.cuda.pruned.tile_wise.words import pack_words
-from autoq.templates.cuda.two_four.kernel import epilogue_of, pack_terms
-from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
+from autoq.templates.cuda.pruned.two_four.kernel import epilogue_of, pack_terms
+from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.sparse.stage_arrangement import arrange_stages, stages_needed
 from autoq.templates.workload import Constants

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import is_four_bit
@@ -82,6 +83,10 @@ class LongTiling:
 
     workload: Spmm
     config: LongConfig
+    digit_bits: ClassVar[int] = 8
+    right_digits: ClassVar[int] = 1
+    b_offset: ClassVar[int] = 0
+    """Nibbles are multiplied with their signs."""
 
     @property
     def value_size(self) -> int:
@@ -279,24 +284,11 @@ class LongTiling:
         return 1 if self.workload.floating else self.finished_columns // 8
 
     @property
-    def digit_bits(self) -> int:
-        return 8
-
-    @property
     def left_digits(self) -> int:
         """Bytes of an integer of the sparse side: each has its products."""
         return 2 if self.workload.weight_dtype in ("int16", "uint16") else 1
 
     @property
-    def right_digits(self) -> int:
-        return 1
-
-    @property
     def planes(self) -> int:
         """Sums of an output."""
         return self.left_digits
-
-    @property
-    def b_offset(self) -> int:
-        """Nibbles are multiplied with their signs."""
-        return 0

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue.cuda.short_forms.allowed import convertible, readable
 from autoq.templates.epilogue.cuda.short_forms.bounds import MAGIC_BITS, largest_total, limits
 from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
 from autoq.templates.epilogue.cuda.short_forms.read_sums import may_be_read, read_limits
 from autoq.templates.epilogue.cuda.short_forms.words import CONVERTED, words_of
-from autoq.templates.epilogue.cuda.values.requantisation import convertible, readable
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from autoq.templates.arrays.table import ENTRIES, look_up
 from autoq.templates.cuda.device.functions import DeviceFunction, device_function
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
+from autoq.templates.epilogue.cuda.short_forms.allowed import readable
 from autoq.templates.epilogue.cuda.short_forms.words import ABOVE_FIRST, WORDS
-from autoq.templates.epilogue.cuda.values.requantisation import readable
 
 LONG_ENTRIES = 2 * ENTRIES
 TABLE_ALIGNMENT = 16

@@ -84,27 +84,6 @@ SHORT = (Form.BOUNDED, Form.CONVERTED, Form.READ, *OF_ONE_SCALE)
 """Forms for accumulators that hold their bias, and operands that were looked at when packed."""
 
 
-def boundable(epilogue: Epilogue) -> bool:
-    """Whether `Form.BOUNDED` can compute it: bytes out, and a residual that is added, if any."""
-    added = epilogue.residual_dtype != "float32" and not epilogue.concatenates
-    added = added and epilogue.of_convolutions
-    return epilogue.out_dtype in ("int8", "uint8") and added
-
-
-def convertible(epilogue: Epilogue) -> bool:
-    """Whether `Form.CONVERTED` can: bytes out, no residual or one behind a requantisation.
-
-    `Form.READ` selects entries of a table without a residual in fewer instructions.
-    """
-    plain = epilogue.residual_dtype is None and not epilogue.table
-    return boundable(epilogue) and (plain or epilogue.requantize_before_add)
-
-
-def readable(epilogue: Epilogue) -> bool:
-    """Whether `Form.READ` can: bytes out and no residual."""
-    return boundable(epilogue) and epilogue.residual_dtype is None
-
-
 _QUANTISED4 = r"""
 __device__ __forceinline__ float rounded_@(float v, float4 second) {
   return __fadd_rn(clamped_@(v, second.y, second.z), 12582912.f);

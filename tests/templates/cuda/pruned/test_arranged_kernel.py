@@ -17,7 +17,7 @@ from autoq.templates.cuda.pruned.arranged.gemm_tile_arranged import TEMPLATE
 from autoq.templates.cuda.pruned.arranged.order_kernel import order_kernel, rows_of_block
 from autoq.templates.cuda.pruned.arranged.pack import pack_all
 from autoq.templates.cuda.pruned.product import pruned_product
-from autoq.templates.cuda.two_four.config import TwoFourConfig
+from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

@@ -13,11 +13,12 @@ from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import Epilogue, apply_epilogue, pack_scalars
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars
+from autoq.templates.epilogue.cuda.short_forms.allowed import convertible
 from autoq.templates.epilogue.cuda.short_forms.bounds import MAGIC_BITS
 from autoq.templates.epilogue.cuda.short_forms.conversion import conversion_limits
 from autoq.templates.epilogue.cuda.short_forms.fused_multiply_add import fused_multiply_add
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED
-from autoq.templates.epilogue.cuda.values.requantisation import Form, convertible
+from autoq.templates.epilogue.cuda.values.requantisation import Form
 
 CHANNELS = 16
 CASES = [

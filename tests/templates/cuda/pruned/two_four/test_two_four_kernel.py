@@ -11,10 +11,10 @@ from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
 from autoq.graph.known_zeros import two_four_classes
-from autoq.templates.cuda.two_four.config import A_BYTES, TwoFourConfig, TwoFourTiling
-from autoq.templates.cuda.two_four.gemm_two_four import TEMPLATE
-from autoq.templates.cuda.two_four.pack import pack_weight
-from autoq.templates.cuda.two_four.view import view_of
+from autoq.templates.cuda.pruned.two_four.config import A_BYTES, TwoFourConfig, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.gemm_two_four import TEMPLATE
+from autoq.templates.cuda.pruned.two_four.pack import pack_weight
+from autoq.templates.cuda.pruned.two_four.view import view_of
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

@@ -10,10 +10,10 @@ from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
-from autoq.templates.cuda.two_four.config import TwoFourConfig, TwoFourTiling
-from autoq.templates.cuda.two_four.cost import estimated_seconds
-from autoq.templates.cuda.two_four.space import COLUMNS, two_four_space
-from autoq.templates.cuda.two_four.view import TwoFourView, view_of
+from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.cost import estimated_seconds
+from autoq.templates.cuda.pruned.two_four.space import COLUMNS, two_four_space
+from autoq.templates.cuda.pruned.two_four.view import TwoFourView, view_of
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
@@ -41,7 +41,7 @@ def matches(workload: object, target: Target) -> bool:
     tiling = TwoFourTiling(view, TwoFourConfig(COLUMNS[-1], 1, 1, 2, 4))
     whole = work.k * view.value.bytes % 16 == 0 and work.n * view.out_bytes % 4 == 0
     arrays = (work.inputs[0].shape, work.outputs[0].shape, (tiling.terms, work.k))
-    from autoq.templates.cuda.two_four.kernel import epilogue_of
+    from autoq.templates.cuda.pruned.two_four.kernel import epilogue_of
 
     return whole and epilogue_of(tiling).supported and indexable(*arrays)
 
@@ -65,7 +65,7 @@ def estimate(workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target) 
 
 def build(workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target) -> PrimFunc:
     """The product; parameters x, the arrays of `packed`, y."""
-    from autoq.templates.cuda.two_four.kernel import build_kernel
+    from autoq.templates.cuda.pruned.two_four.kernel import build_kernel
 
     return build_kernel(TwoFourTiling(_view(workload), config), target)
 
@@ -74,14 +74,14 @@ def pack(
     workload: Gemm | FloatGemm, config: TwoFourConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """The weight and its metadata, and what the epilogue reads."""
-    from autoq.templates.cuda.two_four.kernel import pack_all
+    from autoq.templates.cuda.pruned.two_four.kernel import pack_all
 
     return pack_all(TwoFourTiling(_view(workload), config), constants)
 
 
 def packed(workload: Gemm | FloatGemm, config: TwoFourConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    from autoq.templates.cuda.two_four.kernel import packed_all
+    from autoq.templates.cuda.pruned.two_four.kernel import packed_all
 
     return packed_all(TwoFourTiling(_view(workload), config))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.two_four.view import TwoFourView
+from autoq.templates.cuda.pruned.two_four.view import TwoFourView
 from autoq.templates.target import Target
 
 ROW_BYTES = 128

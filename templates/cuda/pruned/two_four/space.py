@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autoq.search.space import Space
-from autoq.templates.cuda.two_four.config import TwoFourConfig, TwoFourTiling
-from autoq.templates.cuda.two_four.cost import features
+from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.cost import features
 from autoq.templates.target import Target
 
 COLUMNS = (64, 128, 192, 256)

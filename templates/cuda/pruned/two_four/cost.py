@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autoq.templates.cuda.two_four.config import TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.config import TwoFourTiling
 from autoq.templates.hardware import SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 

@@ -16,9 +16,10 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
-from autoq.templates.cuda.two_four.config import ROW_BYTES, TwoFourTiling
-from autoq.templates.cuda.two_four.pack import pack_weight, weight_spec
-from autoq.templates.cuda.two_four.source import SHIFTS, SOURCE, WHOLE_K, WHOLE_ROWS
+from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
+from autoq.templates.cuda.pruned.two_four.source import SOURCE
+from autoq.templates.cuda.pruned.two_four.whole_source import SHIFTS, WHOLE_K, WHOLE_ROWS
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.target import Target

@@ -10,7 +10,7 @@ import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.registers import compress, metadata_words
-from autoq.templates.cuda.two_four.config import A_BYTES, METADATA_BYTES, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.config import A_BYTES, METADATA_BYTES, TwoFourTiling
 from autoq.templates.workload import Constants
 
 _ROW_ORDER = np.array([2 * row if row < 8 else 2 * row - 15 for row in range(16)])
