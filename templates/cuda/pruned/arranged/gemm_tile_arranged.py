@@ -30,7 +30,7 @@ from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
-_MOST_K = 1 << 16
+_MOST_K = np.iinfo(np.uint16).max + 1
 """Places of k are named by 16 bits."""
 _BESIDE_SUMS = 64
 """Registers of those who put words of y together."""
