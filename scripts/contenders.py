@@ -45,7 +45,7 @@ _BUILD_SECONDS = 120.0
 def contenders(
     space: RecordedWorkload, templates: dict[str, Template], target: Target, within: float
 ) -> Iterator[Planned]:
-    """The trials of the templates as they are now whose time is at most `within` times the best."""
+    """The trials of templates that are registered whose time is at most `within` times the best."""
     best = space.best_seconds
     for trial in space.trials:
         template = templates.get(trial.template)

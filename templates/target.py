@@ -24,8 +24,8 @@ class Target(Hardware):
 
     kind is "cuda" or "cpu". For CUDA, arch is e.g. "sm_90a"; for the CPU it is LLVM's CPU name.
     vnni, avx512, avx2 and avx512vbmi are CPU features. look_ahead: bytes of constants behind those
-    of a kernel which it asks the L2 cache for, giving its own up first, as kernels do of a network
-    with more constants than that cache holds (`autoq/compilation/look_ahead.py`); 0 elsewhere.
+    of a kernel which it asks the L2 cache for, giving its own up first, which pays in networks
+    with more constants than that cache holds; 0 for none.
     """
 
     kind: str
