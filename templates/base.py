@@ -42,6 +42,8 @@ class Template:
         other estimates of the same template only; None where it has no model of its time.
     keeps_nibbles: whether `pack` leaves 4-bit weights two a byte, if it takes any.
     dynamic: whether it takes products whose x was quantised as it came (`Epilogue.dynamic`).
+    looks_ahead: whether `build` also takes `ahead`, the bytes of constants behind those of a kernel
+        which it asks the L2 cache for, giving its own up first.
     preference: of templates that match a workload the one with the largest is used untuned.
     preference_for(workload, target): its preference where that depends on the workload.
     module: the one that defines it, on whose source code its kernels depend; where `build` stands
@@ -53,7 +55,7 @@ class Template:
     computes: Callable[[Any, Target], bool]
     space: Callable[[Any, Target], Space[Any]]
     default: Callable[[Any, Target], Any]
-    build: Callable[[Any, Any, Target], PrimFunc | Program]
+    build: Callable[..., PrimFunc | Program]
     pack: Callable[[Any, Any, Constants], tuple[np.ndarray, ...]]
     packed: Callable[[Any, Any], tuple[TensorSpec, ...]]
     tunable: bool = True
@@ -61,6 +63,7 @@ class Template:
     estimate: Callable[[Any, Any, Target], float] | None = None
     keeps_nibbles: bool = False
     dynamic: bool = False
+    looks_ahead: bool = False
     preference: int = 0
     preference_for: Callable[[Any, Target], int] | None = None
     module: str = ""
@@ -81,10 +84,15 @@ class Template:
             return self.preference
         return self.preference_for(workload, target)
 
-    def program(self, workload: Workload, config: Any, target: Target) -> Program:
-        """What `build` gives, as a program; raises BuildError for one that cannot be run."""
+    def program(self, workload: Workload, config: Any, target: Target, ahead: int = 0) -> Program:
+        """What `build` gives, as a program; raises BuildError for one that cannot be run.
+
+        ahead: bytes of constants behind the kernel's own that it asks the L2 cache for; 0 for any
+        template that does not look ahead.
+        """
         arrays = workload.inputs, self.packed(workload, config), workload.outputs
-        built = self.build(workload, config, target)
+        options = {"ahead": ahead} if ahead else {}
+        built = self.build(workload, config, target, **options)
         program = built if isinstance(built, Program) else alone(built, *arrays)
         check_program(program, *arrays, exact=target.kind == "cpu")
         return program

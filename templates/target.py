@@ -23,9 +23,7 @@ class Target(Hardware):
     """A device to compile for: its name and its features, and the numbers of its `Hardware`.
 
     kind is "cuda" or "cpu". For CUDA, arch is e.g. "sm_90a"; for the CPU it is LLVM's CPU name.
-    vnni, avx512, avx2 and avx512vbmi are CPU features. look_ahead: bytes of constants behind those
-    of a kernel which it asks the L2 cache for, giving its own up first, which pays in networks
-    with more constants than that cache holds; 0 for none.
+    vnni, avx512, avx2 and avx512vbmi are CPU features.
     """
 
     kind: str
@@ -34,7 +32,6 @@ class Target(Hardware):
     avx512: bool = False
     avx2: bool = False
     avx512vbmi: bool = False
-    look_ahead: int = 0
 
     @property
     def compute_capability(self) -> int:

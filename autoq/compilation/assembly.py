@@ -43,7 +43,7 @@ def assemble(
         _call(selection, packed.of(selection), numbers[selection.key], offsets, constants, spaces)
         for selection, spaces in zip(selections, workspaces, strict=True)
     )
-    constants.size += max((selection.target.look_ahead for selection in selections), default=0)
+    constants.size += max((selection.ahead for selection in selections), default=0)
     target, places = host.target, places_of_inputs(graph)
     plan = Plan(
         model=graph.name,

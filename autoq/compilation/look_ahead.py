@@ -8,7 +8,6 @@ kernels run, so that a kernel knows where those of the next ones are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from autoq.compilation.selection import Selection
 from autoq.templates.target import Target
@@ -23,5 +22,4 @@ def looking_ahead(selections: Sequence[Selection], target: Target) -> list[Selec
     constants = sum(selection.constant_bytes for selection in selections)
     if not 0 < target.l2_bytes < constants:
         return list(selections)
-    ahead = replace(target, look_ahead=AHEAD_BYTES)
-    return [replace(selection, target=ahead) for selection in selections]
+    return [selection.looking_ahead(AHEAD_BYTES) for selection in selections]

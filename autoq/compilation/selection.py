@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -39,7 +39,8 @@ class TemplateSelection:
     """A template's kernel with its configuration, before it is compiled.
 
     `source` is where the configuration comes from: a record's file, PREDICTED, DEFAULT or FIXED;
-    `lender` the sibling device whose record it is, empty for one of the device's own.
+    `lender` the sibling device whose record it is, empty for one of the device's own; `ahead` as in
+    `Template.program`.
     """
 
     node: Layer
@@ -48,6 +49,7 @@ class TemplateSelection:
     chosen: Template
     config: Any
     lender: str = ""
+    ahead: int = 0
 
     @property
     def template(self) -> str:
@@ -56,12 +58,18 @@ class TemplateSelection:
     @property
     def key(self) -> Hashable:
         """Equal for kernels that share machine code."""
-        return (self.node.workload, self.template, self.config)
+        return (self.node.workload, self.template, self.config, self.ahead)
 
     def compiled(self, cache_dir: Path | None) -> Kernel:
         """Its machine code, kept in cache_dir; raises BuildError."""
         store = KernelStore(cache_dir)
-        return store.kernel(self.chosen, self.node.workload, self.config, self.target)
+        return store.kernel(
+            self.chosen, self.node.workload, self.config, self.target, ahead=self.ahead
+        )
+
+    def looking_ahead(self, ahead: int) -> TemplateSelection:
+        """The selection whose kernel looks so many bytes ahead, where its template can."""
+        return replace(self, ahead=ahead) if self.chosen.looks_ahead else self
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
@@ -82,6 +90,7 @@ class FusionSelection:
     target: Target
 
     source: ClassVar[str] = FIXED
+    ahead: ClassVar[int] = 0
 
     @property
     def template(self) -> str:
@@ -99,6 +108,10 @@ class FusionSelection:
             return compile_program(program, arrays, self.target, cache_dir=cache_dir)
         function = fusion_prim_func(self.node, self.target)
         return compile_kernel(function, self.target, cache_dir=cache_dir)
+
+    def looking_ahead(self, ahead: int) -> FusionSelection:
+        """The selection itself: no such kernel looks ahead."""
+        return self
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""

@@ -43,50 +43,61 @@ class KernelStore:
         config: Any,
         target: Target,
         form: Target | None = None,
+        ahead: int = 0,
     ) -> Kernel:
         """Machine code for `target`, compiled unless it is known.
 
-        form is the target whose instructions the template chooses, `target` itself by default.
-        Raises BuildError when the configuration does not compile, TargetError without nvcc.
+        form is the target whose instructions the template chooses, `target` itself by default;
+        ahead as in `Template.program`. Raises BuildError when the configuration does not compile,
+        TargetError without nvcc.
         """
-        form = form or target
+        recipe = _Recipe(template, workload, config, target, form or target, ahead)
         if self.folder is None or not _is_plain(template.build):
-            found = self._compile(template, workload, config, target, form)
+            found = recipe.compiled(self.folder)
         else:
-            made_from = _made_from(template, workload, config, target, form)
-            digest = hashlib.sha256(made_from.encode()).hexdigest()[:32]
-            entry = self.folder / f"{digest}.kernel"
-            kept = read_entry(entry, made_from)
+            text = recipe.text()
+            entry = self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.kernel"
+            kept = read_entry(entry, text)
             if kept is not None:
                 found = _decoded(kept)
             else:
-                found = self._compile(template, workload, config, target, form)
-                write_entry(entry, made_from, _encoded(found))
+                found = recipe.compiled(self.folder)
+                write_entry(entry, text, _encoded(found))
         if isinstance(found, str):
             raise BuildError(found)
         return found
 
-    def _compile(
-        self, template: Template, workload: Workload, config: Any, target: Target, form: Target
-    ) -> Kernel | str:
+
+@dataclass(frozen=True)
+class _Recipe:
+    """What a kernel is made from; fields as the arguments of `KernelStore.kernel`."""
+
+    template: Template
+    workload: Workload
+    config: Any
+    target: Target
+    form: Target
+    ahead: int
+
+    def compiled(self, cache_dir: Path | None) -> Kernel | str:
         """The kernel, or what the compiler says against the configuration."""
+        template, workload, config = self.template, self.workload, self.config
         try:
             with PARSING:
-                program = template.program(workload, config, form)
+                program = template.program(workload, config, self.form, self.ahead)
             arrays = (*workload.inputs, *template.packed(workload, config), *workload.outputs)
-            return compile_program(program, arrays, target, cache_dir=self.folder)
+            return compile_program(program, arrays, self.target, cache_dir=cache_dir)
         except BuildError as error:
             return str(error)
 
-
-def _made_from(
-    template: Template, workload: Workload, config: Any, target: Target, form: Target
-) -> str:
-    """All that a kernel depends on, the source code of the compiler and of entries included."""
-    compiler = nvcc_version() if target.kind == "cuda" else ""
-    sources = source_hash(template.module), source_hash(__name__)
-    parts = (template.name, key(workload), config, form, target, compiler, tvm.__version__)
-    return "\n".join(map(repr, (*parts, *sources)))
+    def text(self) -> str:
+        """All that the kernel depends on, the source code of the compiler and of entries included."""
+        compiler = nvcc_version() if self.target.kind == "cuda" else ""
+        parts = (
+            self.template.name, key(self.workload), self.config, self.form, self.target, self.ahead,
+            compiler, tvm.__version__, source_hash(self.template.module), source_hash(__name__),
+        )  # fmt: skip
+        return "\n".join(map(repr, parts))
 
 
 def _encoded(found: Kernel | str) -> bytes:

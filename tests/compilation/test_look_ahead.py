@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import runpy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +21,16 @@ from autoq.devices import Host, resolve
 from autoq.models import bert
 from autoq.quantization.quantize import quantize
 from autoq.runtime.artifact import read_artifact
+from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.look_ahead import look_ahead
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.target import Target, parse_target
+from autoq.templates.registry import TEMPLATES
+from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
+CASES = Path(__file__).parents[2] / "scripts" / "cases" / "small_cases.py"
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,10 @@ class Chosen:
     """What is asked of a selection."""
 
     constant_bytes: int
-    target: Target
+    ahead: int = 0
+
+    def looking_ahead(self, ahead: int) -> Chosen:
+        return replace(self, ahead=ahead)
 
 
 def small_bert(folder: Path) -> Path:
@@ -45,11 +53,11 @@ def small_bert(folder: Path) -> Path:
 def test_only_networks_of_more_constants_than_the_cache_holds_look_ahead() -> None:
     half = HOPPER.l2_bytes // 2
     for last, ahead in ((half, 0), (half + 1, AHEAD_BYTES)):
-        found = looking_ahead([Chosen(half, HOPPER), Chosen(last, HOPPER)], HOPPER)
-        assert [one.target.look_ahead for one in found] == [ahead, ahead]
+        found = looking_ahead([Chosen(half), Chosen(last)], HOPPER)
+        assert [one.ahead for one in found] == [ahead, ahead]
     unknown = replace(HOPPER, l2_bytes=0)
-    (one,) = looking_ahead([Chosen(1 << 40, unknown)], unknown)
-    assert one.target.look_ahead == 0
+    (one,) = looking_ahead([Chosen(1 << 40)], unknown)
+    assert one.ahead == 0
 
 
 @pytest.mark.parametrize(("ahead", "blocks"), [(2_400_000, 128), (100, 3), (16, 132), (1, 1)])
@@ -64,10 +72,23 @@ def test_blocks_share_out_all_of_it(ahead: int, blocks: int) -> None:
 @pytest.mark.parametrize("early_loads", [0, 1])
 @pytest.mark.parametrize("epilogue", [Epilogue("uint8", table=True), Epilogue()], ids=str)
 def test_a_product_that_looks_ahead_is_right(epilogue: Epilogue, early_loads: int) -> None:
-    target = replace(HOPPER, look_ahead=5000)
+    template = replace(gemm_wgmma.TEMPLATE, build=partial(gemm_wgmma.build, ahead=5000))
     workload = Gemm(128, 128, 192, "uint8", epilogue=epilogue)
-    config = replace(gemm_wgmma.TEMPLATE.default(workload, target), early_loads=early_loads)
-    assert_right_emulated(gemm_wgmma.TEMPLATE, workload, config, target)
+    config = replace(template.default(workload, HOPPER), early_loads=early_loads)
+    assert_right_emulated(template, workload, config, HOPPER)
+
+
+@pytest.mark.parametrize(
+    "template", [one for one in TEMPLATES if one.looks_ahead], ids=lambda one: one.name
+)
+def test_templates_look_ahead_when_they_are_asked(template: Template) -> None:
+    cases = runpy.run_path(str(CASES))["CASES"]
+    workload = next(one for one in cases if template.matches(one, HOPPER))
+    config = template.default(workload, HOPPER)
+    for ahead in (0, 5000):
+        program = template.program(workload, config, HOPPER, ahead)
+        scripts = "".join(stage.function.script() for stage in program.stages)
+        assert ("look_ahead" in scripts) == (ahead > 0)
 
 
 @needs_nvcc

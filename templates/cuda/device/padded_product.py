@@ -73,11 +73,11 @@ class PaddedProduct:
         """That of the product over whole rows."""
         return self.inner.default(whole(workload), target)
 
-    def build(self, workload: Gemm, config: Any, target: Target) -> Program:
+    def build(self, workload: Gemm, config: Any, target: Target, ahead: int = 0) -> Program:
         """The copy, then the product; parameters x and what else the product takes."""
         wide = whole(workload)
         padded = TensorSpec(_PADDED, wide.x_shape, workload.in_dtype)
-        product = self.inner.program(wide, config, target).renamed({"x": _PADDED})
+        product = self.inner.program(wide, config, target, ahead).renamed({"x": _PADDED})
         copy = Stage(_copy(workload, padded, target), ("x",), (_PADDED,))
         return Program((copy, *product.stages), (Workspace(padded), *product.workspaces))
 

@@ -50,11 +50,14 @@ def default(workload: Conv2d, target: Target) -> WgmmaConfig:
     return default_config(_problem(workload, target), space(workload, target))
 
 
-def build(workload: Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc:
+def build(workload: Conv2d, config: WgmmaConfig, target: Target, ahead: int = 0) -> PrimFunc:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     load = _load(workload, config)
-    plan = PipelinePlan(workload, config, load.layout, load, target)
+    plan = PipelinePlan(workload, config, load.layout, load, target, ahead=ahead)
     return build_pipeline(plan, workload.x_shape, workload.y_shape)
 
 
-TEMPLATE = Template("conv2d_im2col", 6, matches, space, default, build, pack, packed, preference=60)
+TEMPLATE = Template(
+    "conv2d_im2col", 6, matches, space, default, build, pack, packed, preference=60,
+    looks_ahead=True,
+)  # fmt: skip

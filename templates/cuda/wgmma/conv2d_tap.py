@@ -114,11 +114,13 @@ def default(workload: Conv2d, target: Target) -> TapConfig:
     return default_config(_problem(workload, target), space(workload, target))
 
 
-def build(workload: Conv2d, config: TapConfig, target: Target) -> PrimFunc:
+def build(workload: Conv2d, config: TapConfig, target: Target, ahead: int = 0) -> PrimFunc:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     load = _load(workload, config)
-    plan = PipelinePlan(workload, config, load.layout, load, target)
+    plan = PipelinePlan(workload, config, load.layout, load, target, ahead=ahead)
     return build_pipeline(plan, workload.x_shape, workload.y_shape)
 
 
-TEMPLATE = Template("conv2d_tap", 6, matches, space, default, build, pack, packed, preference=50)
+TEMPLATE = Template(
+    "conv2d_tap", 6, matches, space, default, build, pack, packed, preference=50, looks_ahead=True
+)

@@ -72,11 +72,13 @@ def default(workload: Gemm | Conv2d, target: Target) -> WgmmaConfig:
     return default_config(_problem(workload, target), space(workload, target))
 
 
-def build(workload: Gemm | Conv2d, config: WgmmaConfig, target: Target) -> PrimFunc | Program:
+def build(
+    workload: Gemm | Conv2d, config: WgmmaConfig, target: Target, ahead: int = 0
+) -> PrimFunc | Program:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     work = _as_conv2d(workload)
     load = _load(work, config)
-    plan = PipelinePlan(work, config, load.layout, load, target)
+    plan = PipelinePlan(work, config, load.layout, load, target, ahead=ahead)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
     arrays = (*workload.inputs, *packed(workload, config))
     reads = tuple(spec.name for spec in arrays)
@@ -125,5 +127,6 @@ def packed(workload: Gemm | Conv2d, config: WgmmaConfig) -> tuple[TensorSpec, ..
 
 
 TEMPLATE = Template(
-    "gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90, dynamic=True
-)
+    "gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90, dynamic=True,
+    looks_ahead=True,
+)  # fmt: skip

@@ -24,12 +24,12 @@ def matches(workload: Workload, target: Target) -> bool:
     return takes_copy(workload) and gemm_wgmma.matches(whole(workload), target)
 
 
-def build(workload: Gemm, config: WgmmaConfig, target: Target) -> Program:
+def build(workload: Gemm, config: WgmmaConfig, target: Target, ahead: int = 0) -> Program:
     """The copy, then the product; parameters x and what else the product takes."""
-    return _PADDED.build(workload, config, target)
+    return _PADDED.build(workload, config, target, ahead)
 
 
 TEMPLATE = Template(
     "gemm_wgmma_padded", 1, matches, _PADDED.space, _PADDED.default, build, _PADDED.pack,
-    _PADDED.packed, preference=15,
+    _PADDED.packed, preference=15, looks_ahead=True,
 )  # fmt: skip

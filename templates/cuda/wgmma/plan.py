@@ -47,16 +47,17 @@ class PipelinePlan(EpiloguePlan):
     """What the kernel's parts share; every attribute is a compile-time constant of the kernel.
 
     copies: so many workloads of one x and their own constants run side by side; weighing: what the
-    epilogue finds besides the product.
+    epilogue finds besides the product; ahead: bytes of constants behind the kernel's own that it
+    asks the L2 cache for.
     """
 
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
-        target: Target, copies: int = 1, weighing: Weighing | None = None,
+        target: Target, copies: int = 1, weighing: Weighing | None = None, ahead: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
-        self.looks_ahead = target.look_ahead > 0
+        self.looks_ahead = ahead > 0
         self.weighing = weighing
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
@@ -80,7 +81,7 @@ class PipelinePlan(EpiloguePlan):
         pieces = self.works * (self.portions if config.stream_k else 1)
         self.grid = grid_clusters(config, target, pieces, self.n_tiles, copies)
         weights = copies * self.padded_n * layout.total
-        self.look_ahead = look_ahead(weights, target.look_ahead, copies * self.grid)
+        self.look_ahead = look_ahead(weights, ahead, copies * self.grid)
         self.parts = TileParts(config.grid.cluster, config.row_team, config.accumulators, "uint32")
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts

@@ -51,11 +51,11 @@ def default(workload: SharedGemm, target: Target) -> WgmmaConfig:
     return default_config(_problem(workload.whole, target), space(workload, target))
 
 
-def build(workload: SharedGemm, config: WgmmaConfig, target: Target) -> PrimFunc:
+def build(workload: SharedGemm, config: WgmmaConfig, target: Target, ahead: int = 0) -> PrimFunc:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     work = workload.one.as_conv2d()
     load = MatrixLoad(work, config.layout(work), config.block_m)
-    plan = PipelinePlan(work, config, load.layout, load, target, workload.products)
+    plan = PipelinePlan(work, config, load.layout, load, target, workload.products, ahead=ahead)
     return build_pipeline(plan, workload.one.x_shape, workload.one.y_shape)
 
 
@@ -81,5 +81,5 @@ def packed(workload: SharedGemm, config: WgmmaConfig) -> tuple[TensorSpec, ...]:
 
 TEMPLATE = Template(
     "shared_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
-    dynamic=True,
+    dynamic=True, looks_ahead=True,
 )  # fmt: skip
