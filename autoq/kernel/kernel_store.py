@@ -91,7 +91,7 @@ class _Recipe:
             return str(error)
 
     def text(self) -> str:
-        """All that the kernel depends on, the source code of the compiler and of entries included."""
+        """All that it depends on, the source code of the compiler and of entries included."""
         compiler = nvcc_version() if self.target.kind == "cuda" else ""
         parts = (
             self.template.name, key(self.workload), self.config, self.form, self.target, self.ahead,
