@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +16,8 @@ from autoq.templates.cuda.attention.cost import (
     registers,
 )
 from autoq.templates.cuda.attention.plan import STEP_BYTES, AttentionPlan
-from autoq.templates.cuda.device.launch.occupancy import register_limit, resource_rules
+from autoq.templates.cuda.device.launch.occupancy import register_limit, resource_rules, thread_rule
+from autoq.templates.cuda.device.planned_space import planned_space
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
@@ -32,15 +32,11 @@ _MOST_AT_ONCE = 256
 
 def space(workload: Attention, target: Target) -> Space[AttentionConfig]:
     """Tiles and pipelines that compile for the target and spill a few words at most."""
-
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def plan_of(config: AttentionConfig) -> AttentionPlan:
-        return AttentionPlan(workload, config, target)
-
-    return Space(
+    return planned_space(
         AttentionConfig,
         _knobs(workload),
-        _rules(workload, target, plan_of),
+        lambda config: AttentionPlan(workload, config, target),
+        lambda plan_of: _rules(workload, target, plan_of),
         lambda config: features(workload, config, target),
     )
 
@@ -106,14 +102,10 @@ def _rules(
         """Scores are kept where they are needed twice, and are integers of a byte."""
         return not config.keeps_scores or (plan_of(config).twice and plan_of(config).rounds_last)
 
-    def threads_suffice(config: AttentionConfig) -> bool:
-        """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
-
     return [
         rows_within_queries,
         stages_are_used,
         only_bytes_are_kept,
         *resource_rules(plan_of, least_registers, target),
-        threads_suffice,
+        thread_rule(target),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +10,8 @@ from autoq.search.space import Space
 from autoq.templates.cuda.batched.config import WARPGROUP_COLUMNS, BatchedWgmmaConfig
 from autoq.templates.cuda.batched.cost import estimate, features, registers
 from autoq.templates.cuda.batched.plan import BatchedWgmmaPlan
-from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.launch.occupancy import resource_rules, thread_rule
+from autoq.templates.cuda.device.planned_space import least, planned_space
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.batched_gemm import BatchedGemm
 from autoq.templates.target import Target
@@ -29,15 +29,11 @@ _MOST_WARPGROUPS = 8
 
 def space(workload: BatchedGemm, target: Target) -> Space[BatchedWgmmaConfig]:
     """Tiles and pipelines that compile for the target and waste no whole tile."""
-
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def plan_of(config: BatchedWgmmaConfig) -> BatchedWgmmaPlan:
-        return BatchedWgmmaPlan(workload, config, target)
-
-    return Space(
+    return planned_space(
         BatchedWgmmaConfig,
         _knobs(workload),
-        _rules(workload, target, plan_of),
+        lambda config: BatchedWgmmaPlan(workload, config, target),
+        lambda plan_of: _rules(workload, target, plan_of),
         lambda config: features(workload, config, target),
     )
 
@@ -47,10 +43,7 @@ def default(workload: BatchedGemm, target: Target) -> BatchedWgmmaConfig:
     legal = space(workload, target)
     knobs = {**_knobs(workload), "cluster": (1,), "blocks_per_sm": (1,)}
     candidates = (BatchedWgmmaConfig(*values) for values in itertools.product(*knobs.values()))
-    return min(
-        (config for config in candidates if config in legal),
-        key=lambda config: estimate(workload, config, target),
-    )
+    return least(legal, candidates, lambda config: estimate(workload, config, target))
 
 
 def _knobs(workload: BatchedGemm) -> dict[str, Sequence[Any]]:
@@ -106,10 +99,6 @@ def _rules(
             plan.tiles_m % config.cluster == 0 and config.stages == plan.steps
         )
 
-    def threads_suffice(config: BatchedWgmmaConfig) -> bool:
-        """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
-
     return [
         warpgroups_are_few,
         warpgroups_are_used,
@@ -118,5 +107,5 @@ def _rules(
         stages_are_used,
         clusters_share_other,
         *resource_rules(plan_of, registers, target),
-        threads_suffice,
+        thread_rule(target),
     ]

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+from autoq.templates.cuda.device.planned_space import least
 from autoq.templates.cuda.mma_sync.config import MmaSyncConfig
 from autoq.templates.cuda.mma_sync.cost import tiling_seconds
 from autoq.templates.cuda.mma_sync.plan import copies_bypass_registers
@@ -30,13 +31,9 @@ def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
     """The legal candidate of least estimated time."""
     conv = as_conv2d(workload)
     legal = space(workload, target)
-    return min(
-        (
-            config
-            for config in _default_candidates(compute_types(conv, target)[0], target)
-            if config in legal
-        ),
-        key=lambda config: tiling_seconds(MmaSyncTiling(conv, config), target),
+    candidates = _default_candidates(compute_types(conv, target)[0], target)
+    return least(
+        legal, candidates, lambda config: tiling_seconds(MmaSyncTiling(conv, config), target)
     )
 
 

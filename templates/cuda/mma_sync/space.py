@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from autoq.search.space import Space
 from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.planned_space import planned_space
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.mma_sync.box_space import box_constraints, box_knobs
 from autoq.templates.cuda.mma_sync.config import (
@@ -34,10 +34,11 @@ TilingOf = Callable[[MmaSyncConfig], MmaSyncTiling]
 def space(workload: Conv2d | Gemm, target: Target) -> Space[MmaSyncConfig]:
     """Configurations that compile for the target and waste no whole tile on the workload."""
     conv = as_conv2d(workload)
-    return Space(
+    return planned_space(
         MmaSyncConfig,
         _knobs(conv, target),
-        _constraints(conv, target),
+        lambda config: MmaSyncTiling(conv, config),
+        lambda tiling_of: _rules(conv, target, tiling_of),
         lambda c: features(MmaSyncTiling(conv, c), target),
     )
 
@@ -105,11 +106,7 @@ def _packings(conv: Conv2d) -> tuple[str, ...]:
     return ("weights", "shared")
 
 
-def _constraints(conv: Conv2d, target: Target) -> list[Rule]:
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def tiling_of(config: MmaSyncConfig) -> MmaSyncTiling:
-        return MmaSyncTiling(conv, config)
-
+def _rules(conv: Conv2d, target: Target, tiling_of: TilingOf) -> list[Rule]:
     def warps_fill_the_schedulers(config: MmaSyncConfig) -> bool:
         """A block has 2 to 16 warps."""
         return 64 <= config.threads <= 512

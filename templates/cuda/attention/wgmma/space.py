@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +11,8 @@ from autoq.templates.arrays.element import element
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.cost import estimate, features, registers
 from autoq.templates.cuda.attention.wgmma.plan import STEP_BYTES, WgmmaAttentionPlan
-from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits
+from autoq.templates.cuda.device.launch.occupancy import shared_memory_fits, thread_rule
+from autoq.templates.cuda.device.planned_space import planned_space
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.operators.attention import Attention
 from autoq.templates.target import Target
@@ -34,15 +34,11 @@ _MOST_KEYS = 256
 
 def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
     """Tiles and pipelines that compile for the target without spilling."""
-
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def plan_of(config: WgmmaAttentionConfig) -> WgmmaAttentionPlan:
-        return WgmmaAttentionPlan(workload, config, target)
-
-    return Space(
+    return planned_space(
         WgmmaAttentionConfig,
         _knobs(workload),
-        [
+        lambda config: WgmmaAttentionPlan(workload, config, target),
+        lambda plan_of: [
             *_block_rules(workload, plan_of),
             *_overlap_rules(workload, plan_of),
             *_resource_rules(workload, target, plan_of),
@@ -188,8 +184,4 @@ def _resource_rules(
         """Stages of all blocks of a multiprocessor fit its shared memory."""
         return shared_memory_fits(plan_of(config).smem_bytes, config.blocks_per_sm, target)
 
-    def threads_suffice(config: WgmmaAttentionConfig) -> bool:
-        """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
-
-    return [registers_suffice, products_compile, shared_memory_suffices, threads_suffice]
+    return [registers_suffice, products_compile, shared_memory_suffices, thread_rule(target)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 
 from autoq.search.space import Space
@@ -11,8 +10,10 @@ from autoq.templates.cuda.batched.rows.plan import BatchedRowsPlan
 from autoq.templates.cuda.device.launch.occupancy import (
     blocks_together,
     resource_rules,
+    thread_rule,
     wave_features,
 )
+from autoq.templates.cuda.device.planned_space import least, planned_space
 from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.hardware import L2_BYTES_A_CLOCK
 from autoq.templates.operators.batched_gemm import BatchedGemm
@@ -32,26 +33,18 @@ _BLOCK_CLOCKS, _LAUNCH_CLOCKS = 2500.0, 2500.0
 def space(workload: BatchedGemm, target: Target) -> Space[BatchedRowsConfig]:
     """Warpgroups and blocks of a multiprocessor that compile for the target."""
 
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def plan_of(config: BatchedRowsConfig) -> BatchedRowsPlan:
-        return BatchedRowsPlan(workload, config, target)
+    def rules(plan_of: Callable[[BatchedRowsConfig], BatchedRowsPlan]) -> list[Rule]:
+        def warpgroups_are_used(config: BatchedRowsConfig) -> bool:
+            """There are as many tiles as a block has warpgroups."""
+            return config.row_groups <= plan_of(config).tiles
 
-    def warpgroups_are_used(config: BatchedRowsConfig) -> bool:
-        """There are as many tiles as a block has warpgroups."""
-        return config.row_groups <= plan_of(config).tiles
+        resources = resource_rules(plan_of, registers, target)
+        return [warpgroups_are_used, *resources, thread_rule(target)]
 
-    def threads_suffice(config: BatchedRowsConfig) -> bool:
-        """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
-
-    rules: list[Rule] = [
-        warpgroups_are_used,
-        *resource_rules(plan_of, registers, target),
-        threads_suffice,
-    ]
-    return Space(
+    return planned_space(
         BatchedRowsConfig,
         {"row_groups": (1, 2, 3, 4), "blocks_per_sm": (1, 2, 3, 4, 5, 6)},
+        lambda config: BatchedRowsPlan(workload, config, target),
         rules,
         lambda config: features(workload, config, target),
     )
@@ -61,10 +54,7 @@ def default(workload: BatchedGemm, target: Target) -> BatchedRowsConfig:
     """The legal configuration of least estimated time, with room for one block."""
     legal = space(workload, target)
     candidates = [BatchedRowsConfig(groups, 1) for groups in (1, 2, 3, 4)]
-    return min(
-        (config for config in candidates if config in legal),
-        key=lambda config: estimate(workload, config, target),
-    )
+    return least(legal, candidates, lambda config: estimate(workload, config, target))
 
 
 def registers(plan: BatchedRowsPlan, target: Target) -> int:

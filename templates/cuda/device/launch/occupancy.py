@@ -93,6 +93,16 @@ def resource_rules(
     return [registers_suffice, shared_memory_suffices]
 
 
+def thread_rule(target: Target) -> Callable[[Any], bool]:
+    """What a multiprocessor asks of configurations with `threads` and `blocks_per_sm`."""
+
+    def threads_suffice(config: Any) -> bool:
+        """All blocks of a multiprocessor have no more threads than it holds."""
+        return config.threads * config.blocks_per_sm <= target.unit_threads
+
+    return threads_suffice
+
+
 def wave_features(blocks: int, together: int, target: Target) -> dict[str, float]:
     """Features of a grid: its blocks, and the waves that `together` a multiprocessor make of them.
 

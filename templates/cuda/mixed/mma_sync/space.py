@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from autoq.search.space import Space
 from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.planned_space import planned_space
 from autoq.templates.cuda.mixed.mma_sync.config import (
     COLUMN_TILE,
     ROW_TILE,
@@ -36,20 +36,15 @@ TilingOf = Callable[[MixedSyncConfig], MixedSyncTiling]
 
 def space(workload: FloatGemm, target: Target) -> Space[MixedSyncConfig]:
     """Legal tiles, pipelines and ways of weights to the tensor cores."""
-
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def tiling_of(config: MixedSyncConfig) -> MixedSyncTiling:
-        return MixedSyncTiling(workload, config)
-
-    rules = [
-        *_tile_rules(workload, tiling_of),
-        *_reduction_rules(workload, target, tiling_of),
-        *resource_rules(tiling_of, registers, target),
-    ]
-    return Space(
+    return planned_space(
         MixedSyncConfig,
         _knobs(workload, target),
-        rules,
+        lambda config: MixedSyncTiling(workload, config),
+        lambda tiling_of: [
+            *_tile_rules(workload, tiling_of),
+            *_reduction_rules(workload, target, tiling_of),
+            *resource_rules(tiling_of, registers, target),
+        ],
         lambda config: features(workload, config, target),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.search.space import Space
 from autoq.templates.arrays.element import element
-from autoq.templates.cuda.device.launch.occupancy import resource_rules
+from autoq.templates.cuda.device.launch.occupancy import resource_rules, thread_rule
+from autoq.templates.cuda.device.planned_space import least, planned_space
 from autoq.templates.cuda.mma_sync.batched.config import BatchedSyncConfig
 from autoq.templates.cuda.mma_sync.batched.cost import estimate, features, registers
 from autoq.templates.cuda.mma_sync.batched.plan import BatchedSyncPlan
@@ -31,15 +31,11 @@ _DEFAULT_TILES = (
 
 def space(workload: BatchedGemm, target: Target) -> Space[BatchedSyncConfig]:
     """Tiles and pipelines that compile for the target and waste no whole tile."""
-
-    @functools.lru_cache(maxsize=1)  # all rules look at one configuration before the next
-    def plan_of(config: BatchedSyncConfig) -> BatchedSyncPlan:
-        return BatchedSyncPlan(workload, config, target)
-
-    return Space(
+    return planned_space(
         BatchedSyncConfig,
         _knobs(workload, target),
-        _rules(workload, target, plan_of),
+        lambda config: BatchedSyncPlan(workload, config, target),
+        lambda plan_of: _rules(workload, target, plan_of),
         lambda config: features(workload, config, target),
     )
 
@@ -53,10 +49,7 @@ def default(workload: BatchedGemm, target: Target) -> BatchedSyncConfig:
             _DEFAULT_TILES, (2, 1, 4), (5, 4, 3, 2), (False, True), _verbatim(workload, target)
         )
     )
-    return min(
-        (config for config in candidates if config in legal),
-        key=lambda config: estimate(workload, config, target),
-    )
+    return least(legal, candidates, lambda config: estimate(workload, config, target))
 
 
 def _knobs(workload: BatchedGemm, target: Target) -> dict[str, Sequence[Any]]:
@@ -122,10 +115,6 @@ def _rules(
         """Copies that wait in registers fill one stage while the other multiplies."""
         return config.stages == 2 or plan_of(config).asynchronous
 
-    def threads_suffice(config: BatchedSyncConfig) -> bool:
-        """All blocks of a multiprocessor have no more threads than it holds."""
-        return config.threads * config.blocks_per_sm <= target.unit_threads
-
     return [
         warps_fill_the_schedulers,
         tile_within_output,
@@ -133,5 +122,5 @@ def _rules(
         stages_are_used,
         waiting_copies_take_two_stages,
         *resource_rules(plan_of, registers, target),
-        threads_suffice,
+        thread_rule(target),
     ]
