@@ -22,13 +22,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from classifiers import Mixer, ViT, convnext, densenet, mobilevit, resnest
-from detector import Detector
-from language import VOCABULARY, Bert, Decoder
-from layers import FUSED_ATTENTION_OPSET, Attended
-from pixel_networks import Fcn, LrAspp, UNet
-from swin import Swin
 from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from torch_networks.classifiers import Mixer, convnext, densenet, mobilevit, resnest, vit
+from torch_networks.detector import Detector
+from torch_networks.language import VOCABULARY, Bert, Decoder
+from torch_networks.layers import FUSED_ATTENTION_OPSET, Attended
+from torch_networks.pixel_networks import Fcn, LrAspp, UNet
+from torch_networks.swin import Swin
 
 PAST, LENGTH = 12, 20
 NEWER_OPSET = 18
@@ -61,7 +63,7 @@ class Network:
 
 
 NETWORKS = {
-    "vit": Network(lambda full: ViT(full, 64)),
+    "vit": Network(vit),
     "convnext": Network(convnext),
     "bert": Network(lambda full: Bert(full, LENGTH), inputs=("tokens", "mask", "segments")),
     "swin": Network(Swin, 72),

@@ -6,28 +6,43 @@ layers of few channels, whose kernels compile in a minute.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from layers import ConvNorm, Encoder, Perceptron
 from torch import nn
 from torch.nn import functional
 
+from torch_networks.layers import ConvNorm, Encoder, Perceptron
+
+CLASSES = 100
+CONVNEXT_TINY = (3, 3, 9, 3), (96, 192, 384, 768)
+"""Blocks and channels of each stage."""
+DENSENET_121 = (6, 12, 24, 16), 32
+"""Layers of each block, and the channels that each adds."""
+
 
 class ViT(nn.Module):
-    """A vision transformer: patches, a class token, layers normalised first (ViT-Ti/16)."""
+    """A vision transformer: patches, a class token, layers normalised first."""
 
-    def __init__(self, full: bool, image: int) -> None:
+    def __init__(
+        self, image: int, width: int, layers: int, heads: int, classes: int = CLASSES
+    ) -> None:
         super().__init__()
-        width, layers, heads = (192, 12, 3) if full else (64, 2, 2)
         self.stem = nn.Conv2d(3, width, 16, 16)
         self.first = nn.Parameter(torch.randn(1, 1, width))
         self.places = nn.Parameter(torch.randn(1, (image // 16) ** 2 + 1, width) / 10)
         self.layers = Encoder(layers, width, heads, normalised_first=True)
-        self.norm, self.head = nn.LayerNorm(width, 1e-6), nn.Linear(width, 100)
+        self.norm, self.head = nn.LayerNorm(width, 1e-6), nn.Linear(width, classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.stem(x).flatten(2).transpose(1, 2)
         x = torch.cat([self.first.expand(x.shape[0], -1, -1), x], 1) + self.places
         return self.head(self.norm(self.layers(x))[:, 0])
+
+
+def vit(full: bool) -> nn.Module:
+    """ViT-Ti/16, for images of 64 x 64 pixels."""
+    return ViT(64, 192, 12, 3) if full else ViT(64, 64, 2, 2)
 
 
 class ConvNextBlock(nn.Module):
@@ -51,16 +66,22 @@ class ChannelNorm(nn.LayerNorm):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-def convnext(full: bool) -> nn.Module:
-    """ConvNeXt-Tiny."""
-    depths, widths = ((3, 3, 9, 3), (96, 192, 384, 768)) if full else ((1, 1), (32, 64))
+def convnext_body(depths: Sequence[int], widths: Sequence[int]) -> list[nn.Module]:
+    """ConvNeXt up to its head: stages of so many blocks, each of so many channels."""
     parts: list[nn.Module] = [nn.Conv2d(3, widths[0], 4, 4), ChannelNorm(widths[0])]
     for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
         if stage:
             parts += [ChannelNorm(width // 2), nn.Conv2d(width // 2, width, 2, 2)]
         parts += [ConvNextBlock(width) for _ in range(depth)]
+    return parts
+
+
+def convnext(full: bool) -> nn.Module:
+    """ConvNeXt-Tiny."""
+    depths, widths = CONVNEXT_TINY if full else ((1, 1), (32, 64))
+    parts = convnext_body(depths, widths)
     head = [nn.AdaptiveAvgPool2d(1), ChannelNorm(widths[-1]), nn.Flatten()]
-    return nn.Sequential(*parts, *head, nn.Linear(widths[-1], 100))
+    return nn.Sequential(*parts, *head, nn.Linear(widths[-1], CLASSES))
 
 
 class Mixer(nn.Module):
@@ -78,7 +99,7 @@ class Mixer(nn.Module):
             ])
             for _ in range(depth)
         )  # fmt: skip
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 100)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.stem(x).flatten(2).transpose(1, 2)
@@ -103,14 +124,9 @@ class DenseLayer(nn.Module):
         return torch.cat([x, self.parts(x)], 1)
 
 
-def densenet(full: bool) -> nn.Module:
-    """DenseNet-121."""
-    depths, growth = ((6, 12, 24, 16), 32) if full else ((2, 2), 16)
-    channels = 2 * growth
-    parts: list[nn.Module] = [
-        nn.Conv2d(3, channels, 7, 2, 3, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-        nn.MaxPool2d(3, 2, 1),
-    ]  # fmt: skip
+def dense_blocks(channels: int, depths: Sequence[int], growth: int) -> tuple[list[nn.Module], int]:
+    """DenseNet between its stem, of so many channels, and its head, and the channels of these."""
+    parts: list[nn.Module] = []
     for block, depth in enumerate(depths):
         if block:
             narrow = nn.Conv2d(channels, channels // 2, 1, bias=False)
@@ -118,8 +134,20 @@ def densenet(full: bool) -> nn.Module:
             channels //= 2
         parts += [DenseLayer(channels + growth * layer, growth) for layer in range(depth)]
         channels += growth * depth
-    head = [nn.BatchNorm2d(channels), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(*parts, *head, nn.Linear(channels, 100))
+    return [*parts, nn.BatchNorm2d(channels), nn.ReLU()], channels
+
+
+def densenet(full: bool) -> nn.Module:
+    """DenseNet-121."""
+    depths, growth = DENSENET_121 if full else ((2, 2), 16)
+    width = 2 * growth
+    stem = [
+        nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+    ]  # fmt: skip
+    parts, channels = dense_blocks(width, depths, growth)
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES)]
+    return nn.Sequential(*stem, *parts, *head)
 
 
 class SplitAttention(nn.Module):
@@ -171,7 +199,9 @@ def resnest(full: bool) -> nn.Module:
         for block in range(depth):
             parts.append(ResNestBlock(channels, width, 2 if stage and not block else 1))
             channels = 4 * width
-    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 100))
+    return nn.Sequential(
+        *parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES)
+    )
 
 
 class MobileNetBlock(nn.Module):
@@ -229,4 +259,4 @@ def mobilevit(full: bool) -> nn.Module:
         parts += [MobileNetBlock(channels, out, 2), MobileViTBlock(out, width, layers)]
         channels = out
     parts += [ConvNorm(channels, 4 * channels, 1, act=nn.SiLU), nn.AdaptiveAvgPool2d(1)]
-    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(4 * channels, 100))
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(4 * channels, CLASSES))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from layers import ConvNorm
 from torch import nn
 from torch.nn import functional
+
+from torch_networks.layers import ConvNorm
 
 
 def twice(channels: int, out: int) -> nn.Module:

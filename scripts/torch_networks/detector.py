@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from layers import ConvNorm
 from torch import nn
 from torch.nn import functional
+
+from torch_networks.layers import ConvNorm
 
 ConvSiLU = partial(ConvNorm, act=nn.SiLU)
 BINS, CLASSES = 16, 20

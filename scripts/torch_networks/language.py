@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from layers import Attended, Encoder
 from torch import nn
 from torch.nn import functional
+
+from torch_networks.layers import Attended, Encoder
 
 VOCABULARY = 1000
 

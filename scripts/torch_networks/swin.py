@@ -6,9 +6,10 @@ Z. Liu et al., "Swin Transformer: Hierarchical Vision Transformer using Shifted 
 from __future__ import annotations
 
 import torch
-from layers import Perceptron
 from torch import nn
 from torch.nn import functional
+
+from torch_networks.layers import Perceptron
 
 WINDOW = 7
 

@@ -1,0 +1,1 @@
+"""Networks in torch with random weights: to export, and to time beside autoq."""
