@@ -9,61 +9,32 @@ so that no tile has a tail; the output must therefore not overlap an input.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx import Buffer, Expr, PrimFunc
 
 from autoq.templates.borders.classes import border_classes
 from autoq.templates.borders.row import bias_row
+from autoq.templates.cpu.conv.output import Output
 from autoq.templates.cpu.conv.pack import packed_conv
 from autoq.templates.cpu.conv.scratch import emit_scratch
+from autoq.templates.cpu.conv.tile import Buffers, Tile, channel_start
 from autoq.templates.cpu.conv.tiling import ConvTiling
 from autoq.templates.cpu.frame import bind_scalars, task_kernel
 from autoq.templates.cpu.vector import (
     cast,
     load,
-    loop,
     splat,
     store,
     unfused,
 )
 from autoq.templates.epilogue import SCALAR_NAMES
-from autoq.templates.epilogue.cpu import VectorEpilogue, VectorOperands
+from autoq.templates.epilogue.cpu import VectorEpilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 
 Registers = list[list[Buffer]]
 """A vector of accumulators for each pixel and vector of a tile."""
-
-
-@dataclass(frozen=True)
-class _Buffers:
-    """Flat views of the kernel's parameters; None for those that it does not have."""
-
-    x: Buffer
-    residual: Buffer | None
-    weight: Buffer
-    bias: Buffer
-    scale: Buffer | None
-    row_scale: Buffer | None
-    float_bias: Buffer | None
-    scalars: Buffer
-    fill: Buffer | None
-    y: Buffer
-
-
-@dataclass(frozen=True)
-class _Tile:
-    """Where a register tile stands: its first pixel, flat element offsets and channel indices."""
-
-    row: Expr
-    column: Expr
-    pixel: Expr
-    out_pixel: Expr
-    group: Expr
-    channel_tile: Expr
-    packed: Expr
 
 
 def build_conv(workload: Conv2d | Gemm, tiling: ConvTiling) -> PrimFunc:
@@ -72,12 +43,12 @@ def build_conv(workload: Conv2d | Gemm, tiling: ConvTiling) -> PrimFunc:
     absent = dict.fromkeys(("residual", "row_scale", "scale", "float_bias", "fill"))
 
     def emit(buffers: dict[str, Buffer], task: Expr) -> None:
-        _emit_task(tiling, _Buffers(**{**absent, **buffers}), task)
+        _emit_task(tiling, Buffers(**{**absent, **buffers}), task)
 
     return task_kernel(specs, tiling.tasks, emit)
 
 
-def _emit_task(tiling: ConvTiling, buffers: _Buffers, task: Expr) -> None:
+def _emit_task(tiling: ConvTiling, buffers: Buffers, task: Expr) -> None:
     conv, config = tiling.conv, tiling.config
     block = task % tiling.row_tasks
     image = task // tiling.row_tasks % conv.n
@@ -104,7 +75,7 @@ def _emit_task(tiling: ConvTiling, buffers: _Buffers, task: Expr) -> None:
         column = T.bind(_clamped(at["q"], config.tile_q, conv.q))
         packed = T.bind(first + at["packed"])
         pixel = origin + tile_row * tiling.row_step
-        tile = _Tile(
+        tile = Tile(
             row=row + tile_row,
             column=column,
             pixel=T.bind(pixel + column * tiling.column_step),
@@ -124,7 +95,7 @@ def _clamped(index: Expr, step: int, extent: int) -> Expr:
 
 
 def _emit_tile(
-    tiling: ConvTiling, buffers: _Buffers, source: Buffer, tile: _Tile, epilogue: VectorEpilogue
+    tiling: ConvTiling, buffers: Buffers, source: Buffer, tile: Tile, epilogue: VectorEpilogue
 ) -> None:
     config, lanes = tiling.config, tiling.dot.lanes
     # One buffer a register: TVM keeps buffers under 1 KB on the stack, where LLVM finds that they
@@ -141,7 +112,7 @@ def _emit_tile(
         with T.grid(rows, columns, tiling.steps) as (r, s, step):
             _emit_step(tiling, buffers.weight, source, registers, tile, (r, s, step))
     for vector in range(config.vectors):
-        output = _Output(tiling, buffers, tile, vector, epilogue)
+        output = Output(tiling, buffers, tile, vector, epilogue)
         for pixel in range(config.pixels):
             p, q = divmod(pixel, config.tile_q)
             out_pixel = tile.out_pixel + (p * tiling.conv.q + q)
@@ -149,7 +120,7 @@ def _emit_tile(
 
 
 def _emit_start(
-    tiling: ConvTiling, buffers: _Buffers, registers: Registers, tile: _Tile, group: Expr | int
+    tiling: ConvTiling, buffers: Buffers, registers: Registers, tile: Tile, group: Expr | int
 ) -> None:
     """The bias of a group of the reduction, the only one where scales have no groups.
 
@@ -171,14 +142,14 @@ def _emit_start(
             store(registers[pixel][vector], 0, bias, lanes)
 
 
-def _lanes_start(tiling: ConvTiling, tile: _Tile, vector: int, group: Expr | int) -> Expr:
+def _lanes_start(tiling: ConvTiling, tile: Tile, vector: int, group: Expr | int) -> Expr:
     """Where a vector's numbers of a group or border begin, in `tiling.lanes_shape`s."""
     start = (tile.packed * tiling.config.vectors + vector) * tiling.dot.lanes
     return start + group * math.prod(tiling.lanes_shape)
 
 
 def _emit_groups(
-    tiling: ConvTiling, buffers: _Buffers, source: Buffer, registers: Registers, tile: _Tile
+    tiling: ConvTiling, buffers: Buffers, source: Buffer, registers: Registers, tile: Tile
 ) -> Registers:
     """The reduction in groups, each scaled by its own numbers; returns the float32 sums."""
     config, lanes = tiling.config, tiling.dot.lanes
@@ -210,7 +181,7 @@ def _emit_step(
     weight: Buffer,
     source: Buffer,
     registers: Registers,
-    tile: _Tile,
+    tile: Tile,
     at: tuple[Expr, Expr, Expr],
 ) -> None:
     conv, config, dot = tiling.conv, tiling.config, tiling.dot
@@ -232,68 +203,8 @@ def _emit_step(
         for vector in range(config.vectors):
             activation = shared
             if activation is None:
-                channel = _channel_start(tiling, tile.channel_tile, vector)
+                channel = channel_start(tiling, tile.channel_tile, vector)
                 activation = dot.activation(source, offset + move + channel)
             register = registers[pixel][vector]
             total = dot.accumulate(load(register, 0, dot.lanes), activation, weights[vector])
             store(register, 0, total, dot.lanes)
-
-
-def _channel_start(tiling: ConvTiling, channel_tile: Expr, vector: int) -> Expr:
-    """`tiling.channel_starts[channel_tile, vector]` as an expression."""
-    lanes, vectors = tiling.dot.lanes, tiling.config.vectors
-    start = (channel_tile * vectors + vector) * lanes
-    if tiling.filters % (lanes * vectors) == 0:
-        return start
-    return T.min(start, max(tiling.filters - lanes, 0))
-
-
-class _Output:
-    """Writes one vector of channels of a tile, pixel by pixel."""
-
-    def __init__(
-        self,
-        tiling: ConvTiling,
-        buffers: _Buffers,
-        tile: _Tile,
-        vector: int,
-        epilogue: VectorEpilogue,
-    ) -> None:
-        self.tiling, self.buffers, self.epilogue = tiling, buffers, epilogue
-        self.lanes = tiling.dot.lanes
-        start = _channel_start(tiling, tile.channel_tile, vector)
-        self.channel = T.bind(tile.group * tiling.filters + start)
-        packed = (tile.packed * tiling.config.vectors + vector) * self.lanes
-        self.scale, self.float_bias = (
-            None if buffer is None else T.bind(load(buffer, packed, self.lanes))
-            for buffer in (
-                None if tiling.conv.epilogue.scale_group else buffers.scale,
-                buffers.float_bias,
-            )
-        )
-
-    def emit(self, total: Expr, out_pixel: Expr) -> None:
-        """One pixel's `lanes` channels; groups with fewer channels go through a line buffer."""
-        at = out_pixel * self.tiling.conv.k + self.channel
-        residual, y = self.buffers.residual, self.buffers.y
-        whole = self.tiling.filters >= self.lanes
-        addend = None
-        if residual is not None:
-            addend = load(residual, at, self.lanes) if whole else self._gathered(residual, at)
-        rows = self.buffers.row_scale
-        row = None if rows is None else rows[out_pixel]
-        operands = VectorOperands(self.scale, row, self.float_bias, addend)
-        value = self.epilogue.apply(total, operands)
-        if whole:
-            store(y, at, value, self.lanes)
-            return
-        line = T.alloc_buffer((self.lanes,), y.dtype)
-        store(line, 0, value, self.lanes)
-        with loop(self.tiling.filters) as lane:
-            store(y, at + lane, line[lane], 1)
-
-    def _gathered(self, residual: Buffer, at: Expr) -> Expr:
-        line = T.alloc_buffer((self.lanes,), residual.dtype)
-        with loop(self.tiling.filters) as lane:
-            store(line, lane, residual[at + lane], 1)
-        return load(line, 0, self.lanes)

@@ -2,7 +2,8 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.fragments.wgmma_tile import ThreadShare, store_tile
+from autoq.templates.epilogue.cuda.fragments.thread_share import ThreadShare
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import store_tile
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 
 

@@ -20,10 +20,9 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
 from autoq.templates.cuda.device.launch.place import TilePlace, WarpThread
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.launch.step_loops import (
-    fetch_ahead,
-    fetch_first,
     multiply_from_registers,
     multiply_from_ring,
+    multiply_unpacked,
 )
 from autoq.templates.cuda.mma_sync.copies import (
     PixelCopies,
@@ -171,16 +170,7 @@ def build_kernel(plan: MmaSyncPlan) -> PrimFunc:
             wait_for_predecessors()
             start_successor()
         if plan.staged:
-            fetch_first(stages, steps, fetch_step)
-            T.ptx.cp.async_.wait_group(stages - 2)
-            unpack_step(0)
-            for step in T.serial(steps, unroll=False):
-                T.cuda.cta_sync()
-                fetch_ahead(stages, steps, step, fetch_step)
-                multiply(step % tiling.tile_stages, step)
-                T.ptx.cp.async_.wait_group(stages - 2)
-                if step + 1 < steps:
-                    unpack_step(step + 1)
+            multiply_unpacked(stages, tiling.tile_stages, steps, fetch_step, unpack_step, multiply)
         elif plan.asynchronous:
             multiply_from_ring(stages, steps, fetch_step, multiply)
         else:

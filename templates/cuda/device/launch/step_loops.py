@@ -37,6 +37,24 @@ def multiply_from_ring(stages, steps, fetch, multiply):
 
 
 @T.inline
+def multiply_unpacked(stages, tile_stages, steps, fetch, unpack, multiply):
+    """All steps by cp.async into a ring, whose steps unpack(step) turns into one of the tiles.
+
+    A step is unpacked while the one before it is multiplied, into another of `tile_stages`.
+    """
+    fetch_first(stages, steps, fetch)
+    T.ptx.cp.async_.wait_group(stages - 2)
+    unpack(0)
+    for step in T.serial(steps, unroll=False):
+        T.cuda.cta_sync()
+        fetch_ahead(stages, steps, step, fetch)
+        multiply(step % tile_stages, step)
+        T.ptx.cp.async_.wait_group(stages - 2)
+        if step + 1 < steps:
+            unpack(step + 1)
+
+
+@T.inline
 def multiply_from_registers(steps, fetch, keep, multiply):
     """All steps through registers, which fetch(step) fills and keep(stage) empties."""
     fetch(0)

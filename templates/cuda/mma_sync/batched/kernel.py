@@ -19,7 +19,8 @@ from autoq.templates.cuda.device.launch.place import WarpThread
 from autoq.templates.cuda.mma_sync.batched.copies import Source, fetch_operand, keep_operand
 from autoq.templates.cuda.mma_sync.batched.multiply import StepOfK, multiply_stage, order_columns
 from autoq.templates.cuda.mma_sync.batched.plan import SCALES, ZERO_POINTS, BatchedSyncPlan
-from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, copy_rows, copy_run, store_tile
+from autoq.templates.cuda.mma_sync.batched.steps import multiply_all
+from autoq.templates.cuda.mma_sync.batched.store import TileOfPair, copy_tile, store_tile
 from autoq.templates.cuda.mma_sync.batched.verbatim import VerbatimRows, fetch_rows
 from autoq.templates.cuda.mma_sync.batched.zero_points import ByteSums, take_off
 from autoq.templates.cuda.mma_sync.multiply import Fragments
@@ -36,9 +37,8 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
     (`packed_scalars`), and y.
     """
     work, config, epilogue = plan.workload, plan.config, plan.workload.epilogue
-    steps, stages, threads = plan.steps, config.stages, config.threads
+    threads = config.threads
     x_tile, other_tile = plan.x, plan.other
-    looped = steps - 1 if config.verbatim else steps
     tiles, floating = plan.tiles_m * plan.tiles_n, work.floating
     residual_dtype = epilogue.residual_dtype or epilogue.out_dtype
     y_values = math.prod(work.y_shape)
@@ -127,6 +127,11 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
                 keep_operand(plan, smem, of_x, x_tile, step, thread)
             keep_operand(plan, smem, of_other, other_tile, step, thread)
 
+        @T.inline
+        def multiply(step, last):
+            part = T.meta_var(StepOfK(plan, step, rows, last=last))
+            multiply_stage(plan, smem, products, fragments, sums, part, thread)
+
         if epilogue.table:
             fill_table(plan, smem, scalars, lane)
         for i in T.unroll(config.accumulators):
@@ -143,29 +148,7 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
             start_successor()
         if config.verbatim:
             fetch_rows(plan, smem, rows, thread)
-        for s in T.unroll(stages - 1):
-            if s < steps:
-                fetch(s, s)
-            keep(s)
-            if plan.asynchronous:
-                T.ptx.cp.async_.commit_group()
-        for step in T.serial(looped, unroll=False):
-            ahead = T.meta_var(step + stages - 1)
-            if plan.asynchronous:
-                T.ptx.cp.async_.wait_group(stages - 2)
-            T.cuda.cta_sync()
-            if ahead < steps:
-                fetch(ahead, ahead % stages)
-            if plan.asynchronous:
-                T.ptx.cp.async_.commit_group()
-            part = T.meta_var(StepOfK(plan, step, rows))
-            multiply_stage(plan, smem, products, fragments, sums, part, thread)
-            keep(ahead)
-        if config.verbatim:
-            T.ptx.cp.async_.wait_group(0)
-            T.cuda.cta_sync()
-            part = T.meta_var(StepOfK(plan, steps - 1, rows, last=True))
-            multiply_stage(plan, smem, products, fragments, sums, part, thread)
+        multiply_all(plan, fetch, keep, multiply)
         if floating:
             for i in T.unroll(config.accumulators):
                 accumulator[i] = T.reinterpret("uint32", products[i] * scale[0])
@@ -175,11 +158,7 @@ def build_kernel(plan: BatchedSyncPlan) -> PrimFunc:
         place = T.meta_var(TileOfPair(pair, first_row, first_column))
         store_tile(plan, smem, staged, accumulator, arrays, place, thread)
         if config.staged:
-            T.cuda.cta_sync()
-            if plan.contiguous:
-                copy_run(plan, smem, y_bytes, place, thread)
-            else:
-                copy_rows(plan, smem, y_bytes, place, thread)
+            copy_tile(plan, smem, y_bytes, place, thread)
 
     present = {
         "residual_ptr": epilogue.residual_dtype is not None,

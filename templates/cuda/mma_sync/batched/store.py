@@ -204,3 +204,13 @@ def store_tile(plan, smem, staged, accumulator, arrays, place, thread):
         )
         first = T.meta_var(i * config.WARP_COL_TILES * 4)
         store_rows(plan, smem, accumulator, arrays, first, target, inside, column)
+
+
+@T.inline
+def copy_tile(plan, smem, y_bytes, place, thread):
+    """A tile that `store_tile` left in shared memory goes to y."""
+    T.cuda.cta_sync()
+    if plan.contiguous:
+        copy_run(plan, smem, y_bytes, place, thread)
+    else:
+        copy_rows(plan, smem, y_bytes, place, thread)

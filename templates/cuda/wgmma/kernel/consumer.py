@@ -15,8 +15,8 @@ from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.weighing import weigh_tile
 from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
+from autoq.templates.epilogue.cuda.fragments.thread_share import ThreadShare
 from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
-    ThreadShare,
     fetch_residuals,
     keep_start,
     read_limits,

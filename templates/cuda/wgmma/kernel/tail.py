@@ -16,7 +16,8 @@ from autoq.templates.cuda.wgmma.kernel.multiply import (
     let_next_team_begin,
     multiply_stage,
 )
-from autoq.templates.epilogue.cuda.fragments.wgmma_tile import ThreadShare, store_in_a_form
+from autoq.templates.epilogue.cuda.fragments.thread_share import ThreadShare
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import store_in_a_form
 
 
 @T.meta_class

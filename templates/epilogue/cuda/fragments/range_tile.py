@@ -2,12 +2,7 @@
 
 from tvm.script import tirx as T
 
-from autoq.templates.epilogue.cuda.fragments.wgmma_tile import fetch_residual_rows, row_sums
-
-
-def rows_there(plan, pixels, channel):
-    """Whether two rows exist, and channels left."""
-    return [*(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels), plan.workload.k - channel]
+from autoq.templates.epilogue.cuda.fragments.wgmma_tile import fetch_residual_rows
 
 
 @T.inline
@@ -16,18 +11,15 @@ def find_values(plan, accumulator, arrays, share, numbers):
     numbers[0] = T.float32(0)
     numbers[1] = T.float32(0)
     for step in T.unroll(share.steps(plan)):
-        unit = T.meta_var(share.unit(plan, step))
-        channel = T.meta_var(share.channel(plan, unit.group))
+        rows = T.meta_var(share.rows(plan, step))
         if plan.residual_late:
-            fetch_residual_rows(plan, arrays, unit, share)
-        pixels = T.meta_var(share.pixels(plan, unit.block))
+            fetch_residual_rows(plan, arrays, rows.unit, share)
         T.cuda.func_call(
             plan.values_of_rows.name,
-            *row_sums(plan, accumulator, arrays, unit, pixels, channel),
-            arrays.words.ptr_to([plan.residual_at(unit, 0)]),
-            arrays.words.ptr_to([plan.residual_at(unit, 1)]),
+            *rows.sums(plan, accumulator, arrays),
+            *rows.residuals(plan, arrays),
             numbers.ptr_to([0]),
-            *rows_there(plan, pixels, channel),
+            *rows.there(plan),
             arrays.of_run[0],
             arrays.of_run[1],
             source_code=plan.values_of_rows.source,
@@ -50,16 +42,13 @@ def quantise_tile(plan, accumulator, arrays, smem, share, written, block, number
         source_code=plan.meet_all.source,
     )
     for step in T.unroll(share.steps(plan)):
-        unit = T.meta_var(share.unit(plan, step))
-        channel = T.meta_var(share.channel(plan, unit.group))
-        pixels = T.meta_var(share.pixels(plan, unit.block))
+        rows = T.meta_var(share.rows(plan, step))
         T.cuda.func_call(
             plan.bytes_of_rows.name,
-            accumulator.ptr_to([unit.accumulator]),
+            accumulator.ptr_to([rows.unit.accumulator]),
             numbers.ptr_to([0]),
-            arrays.y.ptr_to([pixels[0].index * plan.workload.k + channel]),
-            arrays.y.ptr_to([pixels[1].index * plan.workload.k + channel]),
-            *rows_there(plan, pixels, channel),
+            *rows.outputs(plan, arrays),
+            *rows.there(plan),
             source_code=plan.bytes_of_rows.source,
         )
     T.cuda.func_call(

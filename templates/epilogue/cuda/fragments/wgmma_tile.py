@@ -13,79 +13,6 @@ from autoq.templates.epilogue.cuda.short_forms.words import (
 )
 
 
-@T.meta_class
-class ThreadShare:
-    """What a thread finishes of an output tile: two rows of each 64 of its consumer.
-
-    place: of the tile; first_row: where the consumer's rows begin in it; part: which slice of the
-    consumer's accumulators it finishes; block: the one of the consumer's 64-row blocks that it
-    finishes, None for all of them.
-    """
-
-    def __init__(self, place, thread, first_row, part=0, block=None):
-        self.place = place
-        self.thread = thread
-        self.first_row = first_row
-        self.part = part
-        self.block = block
-
-    def steps(self, plan):
-        """How many units it stores."""
-        return plan.units if self.block is None else plan.groups
-
-    def unit(self, plan, step):
-        """The unit that it stores at a step."""
-        if self.block is None:
-            return plan.unit(step, self.part)
-        return plan.unit_of(self.block, step)
-
-    def row(self, block, half):
-        """Tile row of a thread's accumulators: its warp's 16 rows, 8 apart for the two halves."""
-        thread = self.thread
-        return self.first_row + block * 64 + thread.warp * 16 + half * 8 + thread.lane // 4
-
-    def channel(self, plan, group):
-        """First of a thread's consecutive output channels in a group of columns."""
-        first = self.place.n * plan.config.block_n + plan.column(group)
-        return first + self.thread.lane % 4 * plan.channels
-
-    def pixel(self, plan, block, half):
-        """The pixel of one of a thread's two rows of a 64-row block."""
-        return plan.load.pixel(self.place.m, self.row(block, half))
-
-    def pixels(self, plan, block):
-        """The pixels of both."""
-        return [self.pixel(plan, block, half) for half in (0, 1)]
-
-
-def row_sums(plan, accumulator, arrays, unit, pixels, channel):
-    """What every requantising function takes first: sums, scales, biases of both rows, scalars."""
-    return [
-        accumulator.ptr_to([unit.accumulator]),
-        arrays.scale.ptr_to([channel]),
-        *(arrays.bias.ptr_to([plan.bias_offset(pixel) + channel]) for pixel in pixels),
-        arrays.scalars.ptr_to([0]),
-    ]
-
-
-def row_stores(plan, arrays, unit, pixels, channel):
-    """What every requantising function takes last but for a table.
-
-    Residuals, outputs, whether they exist, channels left and row scales.
-    """
-    return [
-        *(arrays.words.ptr_to([plan.residual_at(unit, half)]) for half in (0, 1)),
-        *(arrays.y.ptr_to([pixel.index * plan.workload.k + channel]) for pixel in pixels),
-        *(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels),
-        plan.workload.k - channel,
-        *arrays.row_scales(
-            plan.workload.epilogue,
-            [pixel.index // (plan.workload.p * plan.workload.q) for pixel in pixels],
-            [pixel.exists for pixel in pixels],
-        ),
-    ]
-
-
 @T.inline
 def fetch_residual_rows(plan, arrays, unit, share):
     """The residuals of a thread's two rows and one channel group, into registers."""
@@ -172,11 +99,11 @@ def start_tile(plan, accumulator, smem, slot, bias, share):
 
 
 @T.inline
-def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, share):
-    """`store_tile` in the short form `rows`, where its first number says that it is exact."""
+def store_bounded_tile(plan, form, accumulator, arrays, smem, slot, limits, share):
+    """`store_tile` in a short form, where its first number says that it is exact."""
     for step in T.unroll(share.steps(plan)):
-        unit = T.meta_var(share.unit(plan, step))
-        channel = T.meta_var(share.channel(plan, unit.group))
+        rows = T.meta_var(share.rows(plan, step))
+        unit = T.meta_var(rows.unit)
         if plan.residual_ahead:
             for half in T.unroll(2):
                 shared = T.meta_var(
@@ -192,16 +119,15 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
                 )
         elif plan.residual_late:
             fetch_residual_rows(plan, arrays, unit, share)
-        pixels = T.meta_var(share.pixels(plan, unit.block))
         T.cuda.func_call(
-            rows.name,
+            form.name,
             accumulator.ptr_to([unit.accumulator]),
             smem.ptr_to([plan.memory.scale_at(slot, plan.column(unit.group), share.thread.lane)]),
             limits.ptr_to([0]),
             limits[WORDS],
-            *row_stores(plan, arrays, unit, pixels, channel),
+            *rows.stores(plan, arrays),
             *table_argument(plan, smem),
-            source_code=rows.source,
+            source_code=form.source,
         )
 
 
@@ -209,15 +135,13 @@ def store_bounded_tile(plan, rows, accumulator, arrays, smem, slot, limits, shar
 def store_tile(plan, accumulator, arrays, smem, share):
     """Requantise, pack and store a consumer warpgroup's slice of an output tile."""
     for step in T.unroll(share.steps(plan)):
-        unit = T.meta_var(share.unit(plan, step))
-        channel = T.meta_var(share.channel(plan, unit.group))
+        rows = T.meta_var(share.rows(plan, step))
         if plan.residual_late:
-            fetch_residual_rows(plan, arrays, unit, share)
-        pixels = T.meta_var(share.pixels(plan, unit.block))
+            fetch_residual_rows(plan, arrays, rows.unit, share)
         T.cuda.func_call(
             plan.requantise.name,
-            *row_sums(plan, accumulator, arrays, unit, pixels, channel),
-            *row_stores(plan, arrays, unit, pixels, channel),
+            *rows.sums(plan, accumulator, arrays),
+            *rows.stores(plan, arrays),
             *table_argument(plan, smem),
             source_code=plan.requantise.source,
         )
