@@ -9,6 +9,7 @@ import numpy as np
 
 from autoq.errors import InputError
 from autoq.products.masks import mask_vectors
+from autoq.products.numbers_by_row import numbers_by_row
 from autoq.products.option_fields import options_of
 from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
@@ -141,18 +142,8 @@ def _compiled(
     for name, extent in (("row_scale", workload.m), ("column_scale", workload.n)):
         given = getattr(chosen, name)
         if out_dtype != "int32":
-            constants[name] = _scale(name, 1.0 if given is None else given, extent)
+            value = 1.0 if given is None else given
+            constants[name] = numbers_by_row(name, value, extent, "float32")
         elif given is not None:
             raise InputError(f"{name}: sums of int32 have no scale; choose another out_dtype")
     return place.compiled(workload, constants)
-
-
-def _scale(name: str, value: Any, extent: int) -> np.ndarray:
-    """A number for each row, from one or from as many; raises InputError for others."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "iuf" or array.shape not in ((), (1,), (extent,)):
-        raise InputError(
-            f"{name} is {array.dtype}{list(array.shape)}: a number of float32 or [{extent}] is "
-            "expected"
-        )
-    return np.ascontiguousarray(np.broadcast_to(array, (extent,)), np.float32)

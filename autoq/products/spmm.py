@@ -9,6 +9,7 @@ import numpy as np
 
 from autoq.devices import Host
 from autoq.errors import InputError
+from autoq.products.numbers_by_row import numbers_by_row
 from autoq.products.option_fields import options_of
 from autoq.products.placed_options import PlacedOptions
 from autoq.runtime.dlpack import ARRAYS, tensor_of
@@ -140,15 +141,18 @@ def _constants(workload: Spmm, matrix: VectorMatrix, options: SpmmOptions) -> di
     low, high = element(workload.in_dtype).range or (0, 0)
     if not low <= options.b_zero_point <= high:
         raise InputError(f"b_zero_point {options.b_zero_point}: {low} to {high} is expected")
-    bias, scale = ("float32", 1.0) if workload.floating else ("int32", None)
+    bias_dtype, scale = ("float32", 1.0) if workload.floating else ("int32", None)
+    bias = 0 if options.bias is None else options.bias
     scale = scale if options.scale is None else options.scale
     low = -np.inf if options.low is None else options.low
     high = np.inf if options.high is None else options.high
+    if not low <= high:
+        raise InputError(f"low {low:g} and high {high:g}: y is clamped to nothing between them")
     constants = {
         "values": matrix.values,
         "columns": matrix.indices,
         "pointers": matrix.pointers,
-        "bias": _by_rows("bias", 0 if options.bias is None else options.bias, workload.m, bias),
+        "bias": numbers_by_row("bias", bias, workload.m, bias_dtype),
         "scalars": pack_scalars(
             low=max(low, least - zero_point), high=min(high, most - zero_point),
             zero_point=zero_point,
@@ -159,21 +163,7 @@ def _constants(workload: Spmm, matrix: VectorMatrix, options: SpmmOptions) -> di
     if workload.epilogue.out_dtype != "int32":
         if scale is None:
             raise InputError(f"out_dtype {workload.epilogue.out_dtype!r}: give a scale")
-        constants["scale"] = _by_rows("scale", scale, workload.m, "float32")
+        constants["scale"] = numbers_by_row("scale", scale, workload.m, "float32")
     elif options.scale is not None or (options.low, options.high) != (None, None):
         raise InputError("out_dtype 'int32': sums have neither a scale nor bounds")
     return constants
-
-
-def _by_rows(name: str, value: Any, rows: int, dtype: str) -> np.ndarray:
-    """A number for each row, from one or from as many; raises InputError for others."""
-    array = np.asarray(value)
-    kinds = "iu" if dtype == "int32" else "iuf"
-    if array.dtype.kind not in kinds or array.shape not in ((), (1,), (rows,)):
-        raise InputError(
-            f"{name} is {array.dtype}{list(array.shape)}: a number of {dtype} or [{rows}] is "
-            "expected"
-        )
-    if dtype == "int32" and not (np.abs(array.astype(np.float64)) < 1 << 31).all():
-        raise InputError(f"{name}: what fits int32 is expected")
-    return np.ascontiguousarray(np.broadcast_to(array, (rows,)), dtype)

@@ -37,6 +37,8 @@ def to_vectors(matrix: Any, vector: int) -> VectorMatrix:
     if layout in ("torch.sparse_csr", "torch.sparse_bsr"):
         return from_entries(_shape(matrix), vector, *_torch_entries(matrix))
     if hasattr(matrix, "tocoo"):
+        if hasattr(matrix, "indptr"):
+            _check_pointers(matrix.indptr, _lists(matrix), len(matrix.indices), len(matrix.data))
         try:
             found = matrix.tocoo()
         except ValueError as error:
@@ -57,12 +59,35 @@ def _shape(matrix: Any) -> tuple[int, int]:
     return (shape[0], shape[1])
 
 
+def _lists(matrix: Any) -> int:
+    """Rows, columns or rows of blocks of a matrix of scipy.sparse that has pointers to them."""
+    if matrix.format == "bsr":
+        return int(matrix.shape[0]) // int(matrix.blocksize[0])
+    return int(matrix.shape[1 if matrix.format == "csc" else 0])
+
+
+def _check_pointers(pointers: Any, lists: int, indices: int, values: int) -> None:
+    """Raise InputError unless pointers divide the indices, and as many values, into lists.
+
+    Neither scipy nor torch looks at them before it follows them.
+    """
+    array = np.asarray(pointers)
+    whole = array.shape == (lists + 1,) and array[0] == 0 and array[-1] <= indices == values
+    if not whole or (np.diff(array) < 0).any():
+        raise InputError(
+            f"a sparse matrix that contradicts itself: its pointers do not divide {indices} "
+            f"indices and {values} values into {lists}"
+        )
+
+
 def _torch_entries(tensor: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, columns and values of the scalars of a torch tensor, CSR or BSR."""
     pointers, indices, values = (
         np.asarray(part.detach().cpu().numpy())
         for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values())
     )
+    height = values.shape[1] if values.ndim == 3 else 1
+    _check_pointers(pointers, tensor.shape[0] // height, len(indices), len(values))
     blocks = values.reshape(len(indices), *(values.shape[1:] or (1, 1)))
     row_of = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
     _, height, width = blocks.shape

@@ -88,6 +88,7 @@ def _torn(field: str) -> VectorMatrix:
             "column_scale has NaN or infinite values",
         ),
         ((A, B, MASK), {"out_dtype": "float32", "row_scale": [1.0, 2.0]}, r"row_scale is float64"),
+        ((A, B, MASK), {"out_dtype": "float32", "row_scale": [1.0, []]}, "row_scale: a number of"),
     ],
 )
 def test_mistakes_are_one_line(arguments: Any, options: dict[str, Any], complaint: str) -> None:

@@ -171,3 +171,22 @@ def test_vectors_are_as_long_as_they_may_be_without_storing_more() -> None:
     for matrix, expected in ((blocks, 32), (single, 8)):
         rows, columns, _ = matrix.entries()
         assert suited_vector(rows, columns, 100, (8, 16, 32, 64, 128)) == expected
+
+
+@pytest.mark.parametrize(
+    "pointers", [[0, 1, 2], [0, 1, 2, 9], [0, 3, 2, 4], [1, 2, 3, 4], [0, -1, 2, 4]]
+)
+def test_pointers_of_other_libraries_are_looked_at_before_they_are_followed(
+    pointers: list[int],
+) -> None:
+    square, whole = np.eye(6, dtype=np.int8), scipy.sparse.csr_array(np.eye(6)[:3])
+    whole.indptr = np.array(pointers)
+    blocks = scipy.sparse.bsr_array(square, blocksize=(2, 2))
+    values = np.ones((len(blocks.indices), 2, 2), np.int8)
+    blocks.indptr = np.array(pointers)
+    columns = scipy.sparse.csc_array(np.eye(6)[:, :3])
+    columns.indptr = np.array(pointers)
+    tensor = TorchTensor("sparse_bsr", (6, 6), np.array(pointers), blocks.indices, values)
+    for torn in (whole, blocks, columns, tensor):
+        with pytest.raises(InputError, match="contradicts itself: its pointers do not divide 3"):
+            to_vectors(torn, 2)
