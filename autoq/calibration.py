@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from autoq.errors import InputError
+from autoq.paths import as_path
 
 RANDOM_SAMPLES = 4
 _FLOATS = (np.float16, np.float32, np.float64)
@@ -116,9 +117,12 @@ def read_archive(
     if isinstance(given, Mapping):
         return dict(given), what
     try:
-        with np.load(given, allow_pickle=False) as archive:
+        with as_path(given).open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise ValueError("one array, not an archive")
             return dict(archive), str(given)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except OSError as error:
+        raise InputError(f"{given}: cannot be read ({error.strerror or error})") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"{given}: not an .npz file of arrays ({error})") from error

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoq.errors import InputError
+from autoq.paths import content_of
 from autoq.templates.hardware import HARDWARE, Hardware, lacks
 
 _OPERATIONS = (1e11, 1e17, "operations a second")
@@ -55,7 +56,7 @@ def read_hardware(path: str | os.PathLike[str]) -> tuple[str, Hardware]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        pairs = json.loads(path.read_bytes().decode(), object_pairs_hook=tuple)
+        pairs = json.loads(content_of(path).decode(), object_pairs_hook=tuple)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     except RecursionError:

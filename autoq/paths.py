@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 from autoq.errors import InputError
@@ -23,6 +24,14 @@ def as_path(given: str | os.PathLike[str]) -> Path:
         if error.errno == errno.ENAMETOOLONG:
             raise InputError(f"{given!s:.80}...: the name is too long for a file") from error
     return path
+
+
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """All bytes of a file or a pipe; raises OSError for a device as well, which may never end."""
+    mode = os.stat(path).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise OSError(errno.EINVAL, "is no ordinary file")
+    return Path(path).read_bytes()
 
 
 def require_writable(path: Path) -> None:

@@ -127,9 +127,11 @@ def checked_constants(workload: Workload, constants: Constants) -> dict[str, Any
     """Constants as numpy has them; raises InputError unless they are the workload's."""
     if not isinstance(constants, Mapping):
         raise InputError(f"constants: expected arrays by name, found {type(constants).__name__}")
-    given = {
-        name: value if np.isscalar(value) else np.asarray(value)
-        for name, value in constants.items()
-    }
+    given: dict[str, Any] = {}
+    for name, value in constants.items():
+        try:
+            given[name] = value if np.isscalar(value) else np.asarray(value)
+        except ValueError as error:
+            raise InputError(f"{workload}: constant {name!r} is no array of numbers") from error
     workload.check_constants(given)
     return given

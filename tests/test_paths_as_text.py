@@ -11,6 +11,11 @@ from onnx import TensorProto, helper
 
 from autoq import Session, compile, tune
 from autoq.errors import AutoqError
+from autoq.frontend.read import read_model
+from autoq.hardware_file import read_hardware
+from autoq.products.sparse_file import read_smtx
+from autoq.records.lines import read_records
+from autoq.records.recorded_space import read_space
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import list_tasks
@@ -69,3 +74,12 @@ def test_what_is_no_path_is_one_line(folder, case):
 def test_a_record_file_of_no_name_is_one_line(folder):
     with pytest.raises(AutoqError, match="cannot read the record file"):
         list_tasks(WORK, target="cpu", tuning_records=["a\0b"])
+
+
+@pytest.mark.parametrize(
+    "reader", [read_model, read_hardware, read_space, read_smtx, read_records, Session]
+)
+def test_a_device_is_not_read_as_it_may_never_end(reader):
+    with pytest.raises(AutoqError, match=r"/dev/null: .*is no ordinary file") as raised:
+        reader("/dev/null")
+    assert "\n" not in str(raised.value)

@@ -159,7 +159,8 @@ def test_residual_products_that_are_too_long_or_asked_for_twice():
 
 OPERATOR = {
     "workload": (3, None), "target": (3,), "tuning_records": (3,), "registry": (3,),
-    "constants": (3, [1], {"x_zero_point": "x"}, {"x_zero_point": 1.5}, {"weight": None}),
+    "constants": (3, [1], {"x_zero_point": "x"}, {"x_zero_point": 1.5}, {"weight": None},
+                  {"weight": [[1], [1, 2]]}),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
 
 from autoq.errors import ModelError
+from autoq.paths import content_of
 
 MIN_OPSET, MAX_OPSET = 7, 23
 """Opsets of the default domain whose operators the frontend knows."""
@@ -29,7 +30,7 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     """
     try:
         path = Path(path)
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); give an ONNX file") from error
     except TypeError as error:

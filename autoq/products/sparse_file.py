@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.paths import as_path
+from autoq.paths import as_path, content_of
 from autoq.templates.sparse.vector_matrix import VectorMatrix, check_rows
 
 _MOST = 1 << 31
@@ -25,7 +25,7 @@ def read_smtx(path: str | os.PathLike[str]) -> VectorMatrix:
     """
     file = as_path(path)
     try:
-        text = file.read_text(encoding="ascii")
+        text = content_of(file).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InputError(f"{file}: cannot be read: {reason}") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from autoq.errors import InputError
+from autoq.paths import content_of
 from autoq.records.lines import read_records
 from autoq.templates.base import Template
 from autoq.templates.target import Target
@@ -36,7 +37,7 @@ def given_workloads(
         return list(dict.fromkeys(record.workload for record in read_records(path).records))
     if path.suffix == ".json":
         try:
-            return _from_json(path.read_text(), str(path))
+            return _from_json(content_of(path).decode(), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from error
     found = model_workloads(path, target, templates, input_shapes)

@@ -80,7 +80,11 @@ class Journal:
         self._is_new = not self.path.exists()
         if not self._is_new:
             self._file = open_lines(self.path)
-            self.existing = collect(printable(path), scan(self._file))
+            try:
+                self.existing = collect(printable(path), scan(self._file))
+            except RecordError:
+                self.close()
+                raise
             end = self._file.tell()
             self._seen = last_line_start(self._file, end) if self.existing.torn else end
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from autoq.errors import RecordError
+from autoq.paths import content_of
 from autoq.records.migration import migrated
 from autoq.records.record import Device, Record, identity
 from autoq.records.transform import distinct
@@ -114,7 +115,7 @@ def write_space(path: Path, space: RecordedWorkload) -> int:
 def read_space(path: str | os.PathLike[str]) -> RecordedWorkload:
     """The space that `write_space` wrote; raises RecordError for anything else."""
     try:
-        return parse_space(str(path), Path(path).read_bytes())
+        return parse_space(str(path), content_of(path))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
 

@@ -105,6 +105,8 @@ def test_wrong_options(plain, options, pattern, tmp_path):
 
 
 def test_calibration_file_that_is_none(plain, tmp_path):
+    with pytest.raises(InputError, match=r"images\.npz: cannot be read \(No such file"):
+        quantize(plain, tmp_path / "images.npz", tmp_path / "out.onnx")
     (tmp_path / "images.npz").write_bytes(b"not an archive")
     with pytest.raises(InputError, match=r"images\.npz: not an \.npz file"):
         quantize(plain, tmp_path / "images.npz", tmp_path / "out.onnx")
