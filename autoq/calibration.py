@@ -50,6 +50,7 @@ def calibration_samples(
         )
         if not fits or (shape and given[0] < (shape[0] or 1)):
             raise InputError(f"{source}: {name!r} is {list(given)}; the model takes {_text(shape)}")
+        _require_numbers(arrays[name], f"{source}: {name!r}")
         counts.add(given[0] // (shape[0] or 1) if shape else 1)
     return [
         {name: _part(arrays[name], i, shape).astype(dtypes[name]) for name, shape in shapes.items()}
@@ -99,6 +100,14 @@ def _text(shape: list[int]) -> str:
     return str([size or "any" for size in shape]).replace("'", "")
 
 
+def _require_numbers(array: np.ndarray, what: str) -> None:
+    """Raise InputError unless an array holds finite numbers."""
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{what} is of {array.dtype}; numbers are expected")
+    if not np.isfinite(array).all():
+        raise InputError(f"{what} has NaN or infinite values; give finite samples")
+
+
 def _part(array: np.ndarray, index: int, shape: list[int]) -> np.ndarray:
     """The samples of one run."""
     if not shape:
@@ -125,4 +134,5 @@ def read_archive(
     except OSError as error:
         raise InputError(f"{given}: cannot be read ({error.strerror or error})") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{given}: not an .npz file of arrays ({error})") from error
+        reason = str(error).partition(". ")[0]  # numpy goes on with how to load it unsafely
+        raise InputError(f"{given}: not an .npz file of arrays ({reason})") from error

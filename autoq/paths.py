@@ -50,9 +50,12 @@ def require_writable(path: Path) -> None:
         raise InputError(f"{path}: the folder {folder} cannot be written; choose another output")
 
 
-def require_other(output: Path, *read: str | os.PathLike[str] | None) -> None:
-    """Raise InputError where an output would take the place of a file that is read."""
+def require_other(output: Path, *read: object) -> None:
+    """Raise InputError where an output would take the place of a file that is read.
+
+    What is no path, such as arrays in the place of an archive, is passed over.
+    """
     for path in read:
-        there = path is not None and output.exists() and os.path.exists(path)
-        if there and output.samefile(path):
+        given = isinstance(path, str | os.PathLike)
+        if given and output.exists() and os.path.exists(path) and output.samefile(path):
             raise InputError(f"{output}: is {path}, which is read; name another output")

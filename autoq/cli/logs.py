@@ -109,13 +109,14 @@ def export(
 ) -> None:
     """Write records as a table for other programs."""
     load_operators(registry)
-    from autoq.paths import require_writable
+    from autoq.paths import require_other, require_writable
     from autoq.records.transform import export_csv
     from autoq.replace_file import replace_file
 
     if format != "csv":
         raise InputError(f"--format {format!r}: csv is the format there is")
     require_writable(output)
+    require_other(output, *files)
     records = _records(_read(files))
     with replace_file(output) as file:
         file.write(export_csv(records).encode())
@@ -160,7 +161,10 @@ def train(
     """
     from autoq.knowledge.training import model_of
     from autoq.measure.job import REGISTRY, load_registry
+    from autoq.paths import require_other, require_writable
 
+    require_writable(output)
+    require_other(output, *files)
     model = model_of(files, load_registry(registry or REGISTRY), seed)
     size = model.save(output)
     about = model.about

@@ -106,6 +106,8 @@ def compile(
     sweep()
     host = target if isinstance(target, Host) else resolve(target)
     database = Database.load(tuning_records, shipped=use_shipped_records)
+    given = [tuning_records] if isinstance(tuning_records, str | os.PathLike) else tuning_records
+    require_other(out, *given, settings.knowledge, host.target.source)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     if not isinstance(model, Graph):
         require_other(out, model)

@@ -110,7 +110,7 @@ def prune(
     pattern.require_sparsity(sparsity)
     target = as_path(output)
     require_writable(target)
-    require_other(target, model)
+    require_other(target, model, options.calibration, options.gradients)
     proto = read_model(model)
     weights, left = find_weights(proto)
     weights, skipped = _without(weights, left, options.skip, str(model))

@@ -56,6 +56,10 @@ def quantize(
     quantization = _onnxruntime()
     proto = read_model(model)
     _require_float(proto, str(model))
+    target = Path(output)
+    if not target.parent.is_dir():
+        raise InputError(f"{output}: the folder {target.parent} does not exist")
+    require_other(target, model, calibration)
     samples = calibration_samples(proto, calibration)
     if four_bits:
         proto = _with_opset(proto, str(model), FOUR_BIT_OPSET, "4-bit tensors", "8 bits")
@@ -64,10 +68,6 @@ def quantize(
         advice = "per_channel=False"
         proto = _with_opset(proto, str(model), CHANNEL_OPSET, "scales a channel", advice)
     types = quantization.QuantType
-    target = Path(output)
-    if not target.parent.is_dir():
-        raise InputError(f"{output}: the folder {target.parent} does not exist")
-    require_other(target, model)
     with scratch_folder() as folder:
         finished = folder / "quantised.onnx"
         try:

@@ -90,13 +90,13 @@ def open_lines(path: str | os.PathLike[str]) -> BinaryIO:
     """A record file open for reading; raises RecordError when it cannot be."""
     try:
         mode = os.stat(path).st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISDIR(mode)):
-            raise RecordError(f"{printable(path)}: is no ordinary file; name a record file")
-        return open(path, "rb")
+        if stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISDIR(mode):
+            return open(path, "rb")
     except OSError as error:
         raise _unreadable(path, error.strerror) from error
     except ValueError as error:
         raise _unreadable(path, error) from error
+    raise RecordError(f"{printable(path)}: is no ordinary file; name a record file")
 
 
 def _unreadable(path: str | os.PathLike[str], reason: object) -> RecordError:

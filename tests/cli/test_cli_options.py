@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 from autoq.cli.options import parse_shapes
@@ -135,6 +136,29 @@ def test_outputs_that_are_the_model(refuses, float_model, verb):
     before = float_model.read_bytes()
     refuses(verb, *OUTPUTS[verb](float_model, float_model), words=("which is read", "another"))
     assert float_model.read_bytes() == before
+
+
+def test_outputs_that_are_other_files_which_are_read(refuses, float_model, model, records, folder):
+    (folder / "r.jsonl").write_bytes(records.read_bytes())
+    np.savez(folder / "samples.npz", x=np.ones(1))
+    some = ("--sparsity", 0.5)
+    for arguments in (
+        ("compile", model, "--target", "cpu", "--tuning-records", "r.jsonl", "-o", "r.jsonl"),
+        ("quantize", float_model, "--calibration", "samples.npz", "-o", "samples.npz"),
+        (
+            "prune",
+            float_model,
+            "--sparsity",
+            0.5,
+            "--gradients",
+            "samples.npz",
+            "-o",
+            "samples.npz",
+        ),
+        ("logs", "export", "r.jsonl", "-o", "r.jsonl"),
+        ("logs", "train", "r.jsonl", "-o", "r.jsonl"),
+    ):
+        refuses(*arguments, words=("which is read", "another"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

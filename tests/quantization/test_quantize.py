@@ -94,6 +94,8 @@ def test_calibration_sets_the_ranges(plain, tmp_path):
         ),
         ({"format": "qdq"}, "format 'qdq'; choose QDQ or QOperator"),
         ({"calibration": {"x": images(1)}}, "no array for input 'input'; it holds x"),
+        ({"calibration": {"input": images(1) * np.float32("nan")}}, "'input' has NaN or infinite"),
+        ({"calibration": {"input": images(1).astype("U4")}}, "'input' is of <U4; numbers are"),
         ({"calibration": {"input": images(1)[:, :2]}}, r"\[1, 2, 32, 32\]; the model takes"),
     ],
 )
