@@ -141,20 +141,11 @@ def test_outputs_that_are_the_model(refuses, float_model, verb):
 def test_outputs_that_are_other_files_which_are_read(refuses, float_model, model, records, folder):
     (folder / "r.jsonl").write_bytes(records.read_bytes())
     np.savez(folder / "samples.npz", x=np.ones(1))
-    some = ("--sparsity", 0.5)
+    half = ("prune", float_model, "--sparsity", 0.5)
     for arguments in (
         ("compile", model, "--target", "cpu", "--tuning-records", "r.jsonl", "-o", "r.jsonl"),
         ("quantize", float_model, "--calibration", "samples.npz", "-o", "samples.npz"),
-        (
-            "prune",
-            float_model,
-            "--sparsity",
-            0.5,
-            "--gradients",
-            "samples.npz",
-            "-o",
-            "samples.npz",
-        ),
+        (*half, "--gradients", "samples.npz", "-o", "samples.npz"),
         ("logs", "export", "r.jsonl", "-o", "r.jsonl"),
         ("logs", "train", "r.jsonl", "-o", "r.jsonl"),
     ):
