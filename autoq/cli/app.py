@@ -82,7 +82,8 @@ def main() -> None:
     logger = logging.getLogger("autoq")
     logger.handlers[:] = [_Warnings(logging.WARNING)]
     logger.setLevel(logging.WARNING)  # whatever the root's level, which `quantize` raises
-    for stream in (sys.stdout, sys.stderr):  # Names of files may be bytes that are no text.
+    # Names of files may be bytes that are no text; a stream that is closed is None.
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)

@@ -99,6 +99,12 @@ def test_a_reader_that_goes_away(tmp_path, model, environment):
     assert process.wait(timeout=60) == 1 and err == "", err
 
 
+def test_closed_streams(tmp_path, artifact, environment):
+    line = f'"{COMMAND}" run "{artifact}" --outputs out.npz >&- 2>&- <&-'
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, timeout=120)
+    assert done.returncode == 0 and (tmp_path / "out.npz").exists()
+
+
 def test_too_small_a_limit_on_memory_is_one_line(tmp_path, model, environment):
     done = subprocess.run(
         ["sh", "-c", f"ulimit -v 400000; exec {COMMAND} tune {model} --target cpu -o m.jsonl"],
