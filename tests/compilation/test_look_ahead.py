@@ -23,11 +23,13 @@ from autoq.quantization.quantize import quantize
 from autoq.runtime.artifact import read_artifact
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.look_ahead import look_ahead
-from autoq.templates.cuda.wgmma import gemm_wgmma
+from autoq.templates.cuda.wgmma import gemm_wgmma, residual_gemm_wgmma
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.registry import TEMPLATES
 from autoq.templates.target import parse_target
+from autoq.templates.workload import Workload
 
 HOPPER = parse_target("cuda:sm_90a")
 CASES = Path(__file__).parents[2] / "scripts" / "cases" / "small_cases.py"
@@ -78,17 +80,31 @@ def test_a_product_that_looks_ahead_is_right(epilogue: Epilogue, early_loads: in
     assert_right_emulated(template, workload, config, HOPPER)
 
 
+def has_constants(workload: Workload) -> bool:
+    """Whether weights, or what is called b, are among a workload's constants."""
+    return bool({spec.name for spec in workload.constants} & {"weight", "weight_0", "b"})
+
+
 @pytest.mark.parametrize(
     "template", [one for one in TEMPLATES if one.looks_ahead], ids=lambda one: one.name
 )
 def test_templates_look_ahead_when_they_are_asked(template: Template) -> None:
     cases = runpy.run_path(str(CASES))["CASES"]
-    workload = next(one for one in cases if template.matches(one, HOPPER))
+    workload = next(one for one in cases if template.matches(one, HOPPER) and has_constants(one))
     config = template.default(workload, HOPPER)
     for ahead in (0, 5000):
         program = template.program(workload, config, HOPPER, ahead)
         scripts = "".join(stage.function.script() for stage in program.stages)
         assert ("look_ahead" in scripts) == (ahead > 0)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_residual_product_looks_ahead_behind_constants_alone(constant: bool) -> None:
+    workload = ResidualGemm(128, 128, 192, constant_b=constant)
+    template = residual_gemm_wgmma.TEMPLATE
+    program = template.program(workload, template.default(workload, HOPPER), HOPPER, 5000)
+    scripts = "".join(stage.function.script() for stage in program.stages)
+    assert ("look_ahead" in scripts) == constant
 
 
 @needs_nvcc

@@ -93,19 +93,19 @@ def build(
 
 
 def weighed(
-    product: Gemm, config: WgmmaConfig, target: Target, rough: bool = False
+    product: Gemm, config: WgmmaConfig, target: Target, rough: bool = False, ahead: int = 0
 ) -> Program | None:
     """The product to int32 that also says how large its rows and columns are; None where it cannot.
 
-    rough: in single precision, where consumers share tiles. Besides the product's arrays it reads
-    `a_scale` and `b_scale`, and writes those of `Weighing.parts`.
+    rough: in single precision, where consumers share tiles; ahead as in `Template.program`. Besides
+    the product's arrays it reads `a_scale` and `b_scale`, and writes those of `Weighing.parts`.
     """
     weighing = weighing_of(product, config, target, rough)
     if weighing is None:
         return None
     work = product.as_conv2d()
     load = _load(work, config)
-    plan = PipelinePlan(work, config, load.layout, load, target, weighing=weighing)
+    plan = PipelinePlan(work, config, load.layout, load, target, weighing=weighing, ahead=ahead)
     kernel = build_pipeline(plan, product.x_shape, product.y_shape)
     arrays = (*product.inputs, *packed(product, config))
     reads = (*(spec.name for spec in arrays), "a_scale", "b_scale")

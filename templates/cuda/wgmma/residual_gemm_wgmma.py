@@ -56,8 +56,8 @@ def columns_are_alike(config: ResidualWgmmaConfig) -> bool:
 _PRODUCT = CompensatedProduct(
     gemm_wgmma.TEMPLATE, ResidualWgmmaConfig, weight_layout,
     lambda product: {"weights_stay": (False,), "early_loads": (0,)}, preferred,
-    lambda product, config, target: gemm_wgmma.weighed(
-        product, config, target, config.rough_sums
+    lambda product, config, target, ahead: gemm_wgmma.weighed(
+        product, config, target, config.rough_sums, ahead
     ),
     rough=True, rules=(columns_are_alike,),
 )  # fmt: skip

@@ -37,7 +37,8 @@ class CompensatedProduct:
     own, or have fewer where weights are no constants, the one that is used untuned first;
     preferred: knobs that are used untuned where they are legal together, of those that a workload
     has.
-    weighed: the inner product that also leaves parts of weighed sums, None where it leaves none.
+    weighed: the inner product that also leaves parts of weighed sums, None where it leaves none;
+    its arguments are those of `Template.program`.
     rough: whether there is one whose sums are in single precision.
     four_bits: whether values of 4 bits are multiplied two a byte where tensor cores do that.
     rules: of legal configurations, besides the inner template's.
@@ -48,7 +49,7 @@ class CompensatedProduct:
     layout_of: Callable[[Gemm, Any], WeightLayout]
     values: Callable[[Gemm], Mapping[str, tuple[Any, ...]]]
     preferred: Callable[[Gemm], Mapping[str, Any]]
-    weighed: Callable[[Gemm, Any, Target], Program | None] = lambda product, config, target: None
+    weighed: Callable[[Gemm, Any, Target, int], Program | None] = lambda *arguments: None
     rough: bool = False
     four_bits: bool = False
     rules: tuple[Callable[[Any], bool], ...] = ()
@@ -114,12 +115,17 @@ class CompensatedProduct:
             raise BuildError(f"{self.inner.name}: weights {weight.shape} are not those of {layout}")
         return ResidualPlan(workload, config, layout)
 
-    def build(self, workload: ResidualGemm, config: Any, target: Target) -> Program:
-        """What quantises, the products, what finds and adds their correction."""
+    def build(self, workload: ResidualGemm, config: Any, target: Target, ahead: int = 0) -> Program:
+        """What quantises, the products, what finds and adds their correction.
+
+        A product looks ahead behind a b that is a constant; behind one that it is given lies none.
+        """
         work = inner_product(workload, config.nibbles)
-        product, constants = self.inner.program(work, config, target), self.packed(workload, config)
+        ahead = ahead if workload.constant_b else 0
+        product = self.inner.program(work, config, target, ahead)
+        constants = self.packed(workload, config)
         sparse = workload.correction == "sparse"
-        weighed = self.weighed(work, config, target) if sparse else None
+        weighed = self.weighed(work, config, target, ahead) if sparse else None
         plan = self.plan(workload, config)
         return residual_program(plan, product, weighed, constants, target)
 
@@ -139,4 +145,5 @@ class CompensatedProduct:
         return Template(
             name, version, self.matches, self.space, self.default, self.build, self.pack,
             self.packed, estimate=estimate, preference=preference, module=module,
+            looks_ahead=self.inner.looks_ahead,
         )  # fmt: skip
