@@ -31,6 +31,7 @@ from fuzz.mutations.of_models import mutate
 LIMIT_SECONDS = 60
 COMPILED_SHARE = 1 / 20
 _TINY_SCALE = 1e-12
+_HUGE = 1e30
 SMALL = 2**18
 """Elements of all tensors of a case that is computed."""
 _STATE = onnxruntime.capi.onnxruntime_pybind11_state
@@ -144,12 +145,16 @@ def _has_no_answer(path: Path) -> bool:
     Its maximum of a NaN and a number depends on their order, as does a Clip with such a bound. Its
     Resize multiplies neighbours by weights of 0, as autoq does in ConvTranspose and CumSum. Its
     QOperator kernels convert quotients to integers that no integer holds, where a scale is next to
-    nothing.
+    nothing. Which products of numbers next to the largest overflow, and whether their sum is then
+    infinite, a NaN or a number, is up to the order of additions.
     """
     graph = onnx.load(path, load_external_data=False).graph
     ops = {node.op_type for node in graph.node}
     if _OF_ORDER & ops and {"Sqrt", "Log", "Pow", "Div", "Reciprocal", "Exp"} & ops:
         return True
     single = [t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT]
-    tiny = any((abs(onnx.numpy_helper.to_array(t)) < _TINY_SCALE).any() for t in single)
+    sizes = [abs(onnx.numpy_helper.to_array(tensor)) for tensor in single]
+    if any((np.isfinite(size) & (size > _HUGE)).any() for size in sizes):
+        return True
+    tiny = any((size < _TINY_SCALE).any() for size in sizes)
     return tiny and any(op.startswith(("QLinear", "QGemm")) for op in ops)
