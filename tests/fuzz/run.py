@@ -94,7 +94,8 @@ def main() -> int:
         os.environ.setdefault("AUTOQ_CACHE_DIR", f"{folder}/cache")
         os.environ.setdefault("TVM_NUM_THREADS", "1")
         os.environ.setdefault("PYTHONHASHSEED", "0")
-        os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         if options.case is not None:
             return max(once(subject, options.seed, options.case) for subject in subjects)
         return _fuzz_all(options, subjects, Path(folder))
