@@ -42,7 +42,7 @@ def float_batches(
         if byte_factors(around, node) is not None:
             continue
         (x, before_x, of_x), (other, before_other, of_other) = (
-            _scaled_before(around, name) for name in node.inputs
+            _scaled_before(around, name, taken) for name in node.inputs
         )
         behind, of_y = _scaled(around, node)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -90,14 +90,17 @@ def _scaled(around: Neighbourhood, node: Operation) -> tuple[list[Operation], np
     return ([], np.float32(1)) if reader is None or factor is None else ([reader], factor)
 
 
-def _scaled_before(around: Neighbourhood, name: str) -> tuple[str, list[Operation], np.float32]:
+def _scaled_before(
+    around: Neighbourhood, name: str, taken: set[int]
+) -> tuple[str, list[Operation], np.float32]:
     """What a product's factor is a number times, the operation that scales it, and the number.
 
-    The factor itself, none and 1 where the product is not all that reads it, or the number no
-    finite one.
+    The factor itself, none and 1 where the product is not all that reads it, the number no finite
+    one, or the operation among those taken, by the product whose output it scales.
     """
     scaling = around.producer(name, "Mul", "Div")
-    if scaling is not None and around.only_reader(name) is not None:
+    free = scaling is not None and id(scaling) not in taken
+    if free and around.only_reader(name) is not None:
         for source in scaling.inputs:
             factor = _factor(around, scaling, source)
             if factor is not None:

@@ -104,6 +104,16 @@ def test_numbers_that_scale_the_factors_are_the_products():
     assert {item.workload.other_order for item in layers} == {"bhnk", "bhkn"}
 
 
+def test_a_number_between_two_products_is_the_first_ones():
+    nodes = [node("Transpose", "x", "t", perm=[0, 2, 1]), node("MatMul", "x t", "m"),
+             node("Mul", "m root", "s"), node("MatMul", "s x", "y")]  # fmt: skip
+    made = model(nodes, {"x": ((3, 5, 11), "float32")}, {"root": np.array(0.5, np.float32)})
+    graph = optimise(from_model(made), CPU)
+    assert_agrees(graph, made)
+    scales = [float(item.constants["scale"][0]) for item in graph.nodes if isinstance(item, Layer)]
+    assert scales == [0.5, 1]
+
+
 @pytest.mark.parametrize("shape", [(BATCH, 1, 1, LENGTH), (1, HEADS, LENGTH, LENGTH)])
 def test_masks_join_the_softmax(shape):
     """Where products and softmax are kernels of their own, as on sm_75."""
