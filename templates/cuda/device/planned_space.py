@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from autoq.errors import ConfigError
 from autoq.search.space import Space
 
 C = TypeVar("C")
@@ -29,6 +30,9 @@ def planned_space(
 def least(legal: Space[C], candidates: Iterable[C], seconds: Callable[[C], float]) -> C:
     """The legal one of some candidates that takes the fewest estimated seconds.
 
-    Raises ValueError where none is legal.
+    Raises ConfigError where none is legal.
     """
-    return min((config for config in candidates if config in legal), key=seconds)
+    found = min((config for config in candidates if config in legal), key=seconds, default=None)
+    if found is None:
+        raise ConfigError(f"{legal.config_type.__name__}: none of the untuned choices is legal")
+    return found
