@@ -41,13 +41,11 @@ def condensed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for case, of_case in by_case.items():
         plain = _own_times([row for row in of_case if not row["case"].endswith(ONE_SCALE)])
         uniform = _own_times([row for row in of_case if row["case"].endswith(ONE_SCALE)])
-        if not plain and not uniform:
-            continue
-        row = {"case": case, "n": width_of(case), "sparsity": of_case[0]["sparsity"], **plain}
-        row |= {f"one_scale_{name}": value for name, value in uniform.items()}
         peers = {
             one["peer"]: rounded(one["us"]) for one in of_case if one.get("us") and "peer" in one
         }
+        row = {"case": case, "n": width_of(case), "sparsity": of_case[0]["sparsity"], **plain}
+        row |= {f"one_scale_{name}": value for name, value in uniform.items()}
         rows.append(row | peers)
     return rows
 
