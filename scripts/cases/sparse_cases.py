@@ -241,6 +241,10 @@ def collection_cases(vector: int = 8) -> list[SparseCase]:
     return cases
 
 
+ONE_SCALE = " one scale"
+"""Behind the name of the product that has scales of its rows."""
+
+
 def one_scale_cases() -> list[SparseCase]:
     """Products of bytes of the table with one scale and no bias, which is what other libraries do.
 
@@ -253,7 +257,7 @@ def one_scale_cases() -> list[SparseCase]:
     return [
         replace(
             case,
-            name=f"{case.name} one scale",
+            name=f"{case.name}{ONE_SCALE}",
             workload=replace(case.workload, epilogue=epilogue),
         )
         for case in plain

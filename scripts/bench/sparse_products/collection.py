@@ -1,11 +1,12 @@
 """Geometric means over the collection that bench_sparse.py measured, a row for each matrix.
 
-Takes the files of `bench_sparse.py --set collection`, of any widths, and writes one JSON with a row
-for each matrix and width: the untuned default, the fastest configuration that was tried, and the
-peers, cuSPARSE's with blocks of each size. `--kept` names an earlier output: its matrices that the
-files lack stay, and so do peers' times. `means` says how many times as long each peer takes as the
-untuned default and as the fastest, geometric means over the matrices that it computes, by width and
-by sparsity. A PNG of the same name shows them.
+Takes the files of `bench_sparse.py --set collection,one_scale`, of any widths, and writes one JSON
+with a row for each matrix and width: the untuned default, the fastest configuration that was tried,
+the same of the product with one scale and no bias, which is what peers compute, and the peers,
+cuSPARSE's with blocks of each size. `--kept` names an earlier output: its matrices that the files
+lack stay, and so do times that they lack of others. `means` says how many times as long each peer
+takes as each of these, geometric means over the matrices that have both times, by width and by
+sparsity. A PNG of the same name shows them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from cases.sparse_cases import ONE_SCALE
 from peers.vector_kernels import KERNELS
 
 from sparse_products.plots import draw_collection
@@ -29,40 +32,48 @@ FASTEST_BLOCKS = "blocked_ell_fastest"
 
 
 def condensed(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each case of the files."""
+    """A row for each matrix and width of the files, with what was timed of it."""
     by_case: dict[str, list[Mapping[str, Any]]] = {}
     for file in files:
         for row in file["rows"]:
-            by_case.setdefault(row["case"], []).append(row)
+            by_case.setdefault(row["case"].removesuffix(ONE_SCALE), []).append(row)
     rows = []
     for case, of_case in by_case.items():
-        own = [row for row in of_case if "template" in row and row["us"]]
-        if not own:
-            continue
-        best = min(own, key=lambda row: row["us"])
-        row = {
-            "case": case, "n": width_of(case), "sparsity": best["sparsity"],
-            "variation": best["variation"], "date": best["date"], "commit": best["commit"],
-            "default_us": rounded(own[0]["us"]),
-            "us": rounded(best["us"]), "template": best["template"], "config": best["config"],
-            "tried": len(own),
-        }  # fmt: skip
+        plain = _own_times([row for row in of_case if not row["case"].endswith(ONE_SCALE)])
+        uniform = _own_times([row for row in of_case if row["case"].endswith(ONE_SCALE)])
         peers = {
             one["peer"]: rounded(one["us"]) for one in of_case if one.get("us") and "peer" in one
         }
-        blocks = [us for name, us in peers.items() if name.startswith(_BLOCKED)]
-        rows.append(row | peers | ({FASTEST_BLOCKS: min(blocks)} if blocks else {}))
+        row = {"case": case, "n": width_of(case), "sparsity": of_case[0]["sparsity"], **plain}
+        row |= {f"one_scale_{name}": value for name, value in uniform.items()}
+        rows.append(row | peers)
     return rows
+
+
+def _own_times(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The untuned choice, which comes first, and the fastest; nothing where none was timed."""
+    own = [row for row in rows if "template" in row and row["us"]]
+    if not own:
+        return {}
+    best = min(own, key=lambda row: row["us"])
+    return {
+        "variation": best["variation"], "date": best["date"], "commit": best["commit"],
+        "default_us": rounded(own[0]["us"]), "us": rounded(best["us"]),
+        "template": best["template"], "config": best["config"],
+        "tried": len({(row["template"], str(row["config"])) for row in own}),
+    }  # fmt: skip
 
 
 def joined(
     kept: Iterable[Mapping[str, Any]], rows: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """New rows with kept peers that they lack, and kept rows of other matrices, by width."""
+    """New rows with what they lack of kept ones, and kept rows of other matrices, by width."""
     found = {row["case"]: dict(row) for row in kept}
     for row in rows:
-        peers = {name: us for name, us in found.get(row["case"], {}).items() if is_peer(name)}
-        found[row["case"]] = peers | row
+        found[row["case"]] = found.get(row["case"], {}) | row
+    for row in found.values():
+        blocks = [us for name, us in row.items() if name.startswith(_BLOCKED)]
+        row |= {FASTEST_BLOCKS: min(blocks)} if blocks else {}
     own = ("case", "n", "sparsity", "variation", "date", "commit")
     ordered = [{name: row[name] for name in (*own, *row) if name in row} for row in found.values()]
     return sorted(ordered, key=lambda row: row["n"])
@@ -78,6 +89,13 @@ def rounded(us: float) -> float:
     return float(f"{us:.4g}")
 
 
+OWN_TIMES = {
+    "by_default": "default_us", "by_fastest": "us",
+    "by_one_scale_default": "one_scale_default_us", "by_one_scale": "one_scale_us",
+}  # fmt: skip
+"""Means by the field of the times that they are of."""
+
+
 def means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Geometric means of what peers take, by width and sparsity; a sparsity of None is all."""
     found = []
@@ -86,10 +104,13 @@ def means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             of = [row for row in rows if row["n"] == n and sparsity in (None, row["sparsity"])]
             for peer in sorted({name for row in of for name in row if is_peer(name)}):
                 timed = [row for row in of if peer in row]
+                by_own = {
+                    name: [row[peer] / row[field] for row in timed if field in row]
+                    for name, field in OWN_TIMES.items()
+                }
                 found.append({
                     "n": n, "sparsity": sparsity, "peer": peer, "matrices": len(timed),
-                    "by_default": mean([row[peer] / row["default_us"] for row in timed]),
-                    "by_fastest": mean([row[peer] / row["us"] for row in timed]),
+                    **{name: mean(ratios) for name, ratios in by_own.items() if ratios},
                 })  # fmt: skip
     return found
 

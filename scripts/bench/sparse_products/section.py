@@ -68,17 +68,31 @@ def products(result: Mapping[str, Any]) -> str:
 
 
 def collection(result: Mapping[str, Any]) -> str:
-    """Geometric means of what peers take, by autoq's untuned choice, by columns and sparsity."""
+    """Geometric means of what peers take, by autoq's time, by columns and sparsity.
+
+    Each number is by the untuned choice and, behind the comma, by the fastest that was tried. Rows
+    of products with one scale are where such were timed.
+    """
     cells, found = [], _grouped(result["means"], "n")
     for n, of_width in found.items():
         for sparsity in dict.fromkeys(row["sparsity"] for row in of_width):
             by_peer = {row["peer"]: row for row in of_width if row["sparsity"] == sparsity}
-            own = [by_peer[peer]["by_default"] if peer in by_peer else None for peer in _PEERS]
-            numbers = ("-" if one is None else f"{one:.2f}" for one in own)
-            cells.append([str(n), "all" if sparsity is None else str(sparsity), *numbers])
+            words = "all" if sparsity is None else str(sparsity)
+            numbers = _by_own(by_peer, "by_default", "by_fastest")
+            cells.append([str(n), words, *numbers])
+            if any("by_one_scale" in row for row in by_peer.values()):
+                numbers = _by_own(by_peer, "by_one_scale_default", "by_one_scale")
+                cells.append([str(n), f"{words}, one scale", *numbers])
     commits = ", ".join(dict.fromkeys(run["commit"][:7] for run in result["runs"]))
     text = f"One {result['device']}, commits {commits}."
     return table(text, ["columns", "sparsity", *_PEERS.values()], cells)
+
+
+def _by_own(by_peer: Mapping[str, Mapping[str, Any]], *names: str) -> list[str]:
+    """A text for each peer: some of its means."""
+    rows = (by_peer.get(peer, {}) for peer in _PEERS)
+    texts = ([f"{row[name]:.2f}" for name in names if name in row] for row in rows)
+    return [", ".join(each) or "-" for each in texts]
 
 
 def summary(

@@ -10,7 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from array_files import read_arrays
-from cases.sparse_cases import PAIRS, LayerCase, collection_cases, equal_rows, layer_cases
+from cases.sparse_cases import (
+    ONE_SCALE,
+    PAIRS,
+    LayerCase,
+    collection_cases,
+    equal_rows,
+    layer_cases,
+)
 from peers.vector_kernels import STRIDE, magicube_arrays
 from sparse_products.candidates import add_options, jobs_of, knob_lists
 from sparse_products.collection import condensed, joined, means
@@ -99,24 +106,30 @@ def test_means_are_geometric_and_the_fastest_blocks_are_chosen_by_matrix() -> No
     for case, us, peers in (("a, n 256, 0.5", (4.0, 2.0), (8.0, 4.0)),
                             ("b, n 256, 0.5", (9.0, 9.0), (9.0, 81.0))):  # fmt: skip
         rows += [
-            {"case": case, "template": "spmm_panel", "config": {}, "us": one, "sparsity": 0.5,
-             "variation": 0.4, "date": "2026-01-02", "commit": "01234567"}
-            for one in us
+            {"case": case + of, "template": "spmm_panel", "config": {"n": one}, "us": one / less,
+             "sparsity": 0.5, "variation": 0.4, "date": "2026-01-02", "commit": "01234567"}
+            for of, less in (("", 1), (ONE_SCALE, 2)) for one in us
         ]  # fmt: skip
         rows += [
             {"case": case, "peer": f"blocked_ell_int8 {block}", "us": one}
             for block, one in zip((8, 64), peers, strict=True)
         ]
-    found = condensed([json.loads(json.dumps({"rows": rows}))])
-    assert [(row["default_us"], row["us"], row["tried"]) for row in found] == [(4, 2, 2), (9, 9, 2)]
+    found = joined([], condensed([json.loads(json.dumps({"rows": rows}))]))
+    assert [(row["default_us"], row["us"], row["tried"]) for row in found] == [(4, 2, 2), (9, 9, 1)]
+    assert [(row["one_scale_default_us"], row["one_scale_us"]) for row in found] == [
+        (2, 1), (4.5, 4.5),
+    ]  # fmt: skip
     by_peer = {row["peer"]: row for row in means(found) if row["sparsity"] is None}
     fastest, eights = by_peer["blocked_ell_fastest"], by_peer["blocked_ell_int8 8"]
     assert (fastest["by_default"], fastest["by_fastest"]) == (1.0, pytest.approx(2**0.5, abs=1e-3))
     assert (eights["by_default"], eights["by_fastest"]) == (pytest.approx(2**0.5, abs=1e-3), 2.0)
     assert fastest["matrices"] == 2
+    assert (eights["by_one_scale_default"], eights["by_one_scale"]) == (
+        pytest.approx(2**1.5, abs=1e-3), 4.0,
+    )  # fmt: skip
 
 
-def test_peers_of_an_earlier_run_stay_beside_new_times() -> None:
+def test_times_that_are_new_stand_beside_those_of_an_earlier_run() -> None:
     kept = [{"case": "a", "n": 256, "us": 4.0, "magicube": 8.0, "int8": 3.0},
             {"case": "b", "n": 128, "us": 5.0, "magicube": 9.0}]  # fmt: skip
     found = joined(kept, [{"case": "a", "n": 256, "us": 2.0, "int8": 3.5, "commit": "01234567"}])
@@ -124,6 +137,8 @@ def test_peers_of_an_earlier_run_stay_beside_new_times() -> None:
     assert found[1] == {
         "case": "a", "n": 256, "us": 2.0, "magicube": 8.0, "int8": 3.5, "commit": "01234567",
     }  # fmt: skip
+    found = joined(kept, [{"case": "b", "n": 128, "one_scale_us": 4.0}])
+    assert found[0] == {**kept[1], "one_scale_us": 4.0}
 
 
 def test_magicube_gets_the_matrix_of_a_case_in_strides_of_sixteen() -> None:

@@ -6,6 +6,7 @@ rows that are empty, full or hold one vector, and matrices that are all of this.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -40,19 +41,24 @@ PAIRS = [
 Made = list[tuple[Template, Any, Kernel]]
 
 
-def workload_of(values: str, dense: str, vector: int) -> Spmm:
+def workload_of(values: str, dense: str, vector: int, m: int = M) -> Spmm:
     """A product of a class that holds full matrices too."""
-    structure = Structure(bucket(-(-M // vector) * K), bucket(K), bucket(K))
+    structure = Structure(bucket(-(-m // vector) * K), bucket(K), bucket(K))
     floats = dense.endswith("float16") or {values, dense} & {"int16", "uint16"}
     epilogue = Epilogue("float32" if floats else "int32")
-    return Spmm(M, N, K, vector, structure, dense, values, epilogue)
+    return Spmm(m, N, K, vector, structure, dense, values, epilogue)
 
 
 @functools.cache
-def kernels_of(workload: Spmm) -> Made:
-    """The untuned choice of every template that computes it."""
+def kernels_of(workload: Spmm, drawn: int = 0) -> Made:
+    """The untuned choice of every template that computes it, and some that are drawn of each."""
     target, store = gpu_target(), kernel_store()
-    chosen = [(one, one.default(workload, target)) for one in matching(workload, target)]
+    chosen = []
+    for one in matching(workload, target):
+        space = one.space(workload, target)
+        others = space.sample(np.random.default_rng(8), drawn) if drawn else []
+        configs = dict.fromkeys([one.default(workload, target), *others])
+        chosen += [(one, config) for config in configs]
     made = [(one, config, store.kernel(one, workload, config, target)) for one, config in chosen]
     end_if_compile_only()
     return made
@@ -61,8 +67,21 @@ def kernels_of(workload: Spmm) -> Made:
 @pytest.mark.parametrize("vector", VECTORS)
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_every_element_is_right(pair: tuple[str, str], vector: int) -> None:
-    workload, target = workload_of(*pair, vector), gpu_target()
-    made, rows = kernels_of(workload), workload.vector_rows
+    multiplies_random_matrices(workload_of(*pair, vector), kernels_of(workload_of(*pair, vector)))
+
+
+@pytest.mark.parametrize("m", [256, M])
+@pytest.mark.parametrize("vector", [4, 8, 32, 128])
+def test_bytes_of_one_scale_are_right_by_drawn_configurations(vector: int, m: int) -> None:
+    workload = dataclasses.replace(
+        workload_of("int8", "int8", vector, m), epilogue=Epilogue(uniform=True)
+    )
+    multiplies_random_matrices(workload, kernels_of(workload, 4))
+
+
+def multiplies_random_matrices(workload: Spmm, made: Made) -> None:
+    """Every element of random matrices' products by all of the kernels is right."""
+    target, rows = gpu_target(), workload.vector_rows
     assert made
 
     @settings(max_examples=12, deadline=None, database=None)
@@ -73,8 +92,8 @@ def test_every_element_is_right(pair: tuple[str, str], vector: int) -> None:
     def multiplies(lengths: list[int], seed: int) -> None:
         rng = np.random.default_rng(seed)
         activations, constants = workload.random_case(rng)
-        of_rows = np.resize(np.array(lengths), rows)
-        matrix = matrix_of_lengths(rng, (M, K), vector, of_rows, workload.weight_dtype)
+        of_rows, shape = np.resize(np.array(lengths), rows), (workload.m, K)
+        matrix = matrix_of_lengths(rng, shape, workload.vector, of_rows, workload.weight_dtype)
         arrays = {
             "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
         }  # fmt: skip
