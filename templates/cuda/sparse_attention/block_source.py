@@ -34,10 +34,13 @@ __device__ __forceinline__ void finish(
   #pragma unroll
   for (int step = 1; step < 4; step *= 2) total += __shfl_xor_sync(~0u, total, step);
   const float own = total > 0 ? __fdividef(value_step, total) : 0.0f;
+  // Words of two neighbouring columns.
+  constexpr int ROW_WORDS = ROW_STEP * DEPTH / 2;
+  const int row = first_row + lane % 4 * 2, word = lane / 4;
+  y += row * ROW_WORDS + word;
   #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const float factor = __shfl_sync(~0u, own, lane % 4 * 8 + j * 4);
-    const int row = first_row + lane % 4 * 2 + j;
     #pragma unroll
     for (int c = 0; c < CHUNKS; ++c) {
       float pair[2];
@@ -47,9 +50,9 @@ __device__ __forceinline__ void finish(
         pair[i] = (float)group.sums[0][odd][at];
         if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][odd][at];
       }
-      const int column = c * 16 + lane / 4 * 2;
-      if (row < QUERIES && column < DEPTH)
-        y[(row * ROW_STEP * DEPTH + column) / 2] = rounded(pair[0] * factor, pair[1] * factor);
+      const bool there = (QUERIES % 8 == 0 || row + j < QUERIES)
+          && (DEPTH == WIDE || c * 8 + word < DEPTH / 2);
+      if (there) y[j * ROW_WORDS + c * 8] = rounded(pair[0] * factor, pair[1] * factor);
     }
   }
 }
@@ -81,18 +84,28 @@ __device__ __forceinline__ void attend(
   int at = load(reinterpret_cast<const unsigned*>(firsts_of) + part * WARPS + warp) * 32 + lane;
   #pragma unroll
   for (int n = 0; n < EACH; ++n)
-    read_chunk(halves[n], q, pair, group[n] * 8 + row % 8, QUERIES, chunk);
+    read_chunk<QUERIES % 8 != 0>(halves[n], q, pair, group[n] * 8 + row % 8, QUERIES, chunk);
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   unsigned words[READ_AHEAD];
   #pragma unroll
   for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
+  // Of the lanes that have a query's values, each divides for another of their queries.
+  static_assert(EACH <= CHUNKS, "as many lanes as queries");
+  float most[EACH];
+  #pragma unroll
+  for (int n = 0; n < EACH; ++n) most[n] = largest_of_query(halves[n]);
+  float own_most = most[0];
+  #pragma unroll
+  for (int n = 1; n < EACH; ++n) own_most = chunk == n ? most[n] : own_most;
+  const float own_inverse = inverse_of(own_most);
+  if (chunk < EACH)
+    factors[row + chunk * (THREADS / CHUNKS)] = fmaxf(step_of(own_most) * common, 1e-30f);
   #pragma unroll
   for (int n = 0; n < EACH; ++n) {
-    const int own = row + n * THREADS / CHUNKS, turned = CHUNKS == 4 ? own / 2 % 4 : own % 8;
-    float most;
-    const uint4 bytes = query_bytes(halves[n], most);
-    reinterpret_cast<uint4*>(smem)[own * CHUNKS + (chunk ^ turned)] = bytes;
-    if (chunk == 0) factors[own] = fmaxf(step_of(most) * common, 1e-30f);
+    const int own = row + n * (THREADS / CHUNKS);
+    const int turned = CHUNKS == 4 ? own / 2 % 4 : own % 8;
+    const float inverse = __shfl_sync(~0u, own_inverse, n, CHUNKS);
+    reinterpret_cast<uint4*>(smem)[own * CHUNKS + (chunk ^ turned)] = as_bytes(halves[n], inverse);
   }
   if constexpr (BULK) __syncthreads();
 

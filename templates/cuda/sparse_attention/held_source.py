@@ -8,6 +8,9 @@ All blocks run at once (`dependent_launch.cooperating`), or they would wait for 
 from __future__ import annotations
 
 HELD_SOURCE = r"""
+// Whether threads have as many chunks as each other, all of them of keys.
+constexpr bool WHOLE = OF_PART % THREADS == 0 && OF_PART * PARTS == KEYS * CHUNKS && DEPTH == WIDE;
+
 // Sixteen values of a row, by thread and turn of a part.
 struct Item {
   int row, chunk;
@@ -21,8 +24,8 @@ struct Item {
 // words: of each block its largest magnitudes, of k in the lower half with the highest bit set, and
 // behind them how many blocks of each pair have read them. The last one clears what it read.
 __device__ __forceinline__ void quantise_held(
-    unsigned char* smem, const void* k, const void* v, void* kv_bytes, void* kv_steps, void* words,
-    int block, int thread) {
+    unsigned char* smem, const void* k, const void* v, const void* places, void* kv_bytes,
+    void* kv_steps, void* words, int block, int thread) {
   const int pair = block / PARTS, part = block % PARTS, lane = thread % 32;
   uint4* values = reinterpret_cast<uint4*>(smem) + thread;
   unsigned* shared = reinterpret_cast<unsigned*>(smem + TURNS * 2 * THREADS * 16);
@@ -32,30 +35,35 @@ __device__ __forceinline__ void quantise_held(
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int octet = 2 * item.chunk + i;
-      const bool there = item.there && item.row < KEYS && octet < OCTETS;
+      const bool there = WHOLE || (item.there && item.row < KEYS && octet < OCTETS);
       const uint4* from = reinterpret_cast<const uint4*>(v);
-      if (there) from += place_of(pair, item.row, KEYS) * OCTETS + octet;
+      if (there) from += place_of(pair, item.row, KEYS) + octet;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                    :: "r"((unsigned)__cvta_generic_to_shared(values + (2 * turn + i) * THREADS)),
                       "l"(from), "r"(there ? 16 : 0) : "memory");
     }
   }
   uint4 keys[TURNS][2];
+  int place[TURNS];
   #pragma unroll
   for (int turn = 0; turn < TURNS; ++turn) {
     const Item item(part, turn, thread);
-    read_chunk(keys[turn], k, pair, item.there ? item.row : KEYS, KEYS, item.chunk);
+    place[turn] = WHOLE || item.there ? __ldg(reinterpret_cast<const int*>(places) + item.row) : 0;
+    const int row = WHOLE || item.there ? item.row : KEYS;
+    read_chunk<!WHOLE>(keys[turn], k, pair, row, KEYS, item.chunk);
   }
+  // Of the first and the second of each two values, then of both.
   unsigned most[2] = {0, 0};
   #pragma unroll
   for (int turn = 0; turn < TURNS; ++turn)
     #pragma unroll
-    for (int i = 0; i < 2; ++i) most[0] = max(most[0], (unsigned)largest_of(keys[turn][i]));
+    for (int i = 0; i < 2; ++i) most[0] = __vmaxu2(most[0], largest_pair(keys[turn][i]));
   asm volatile("cp.async.wait_all;" ::: "memory");
   #pragma unroll
   for (int i = 0; i < 2 * TURNS; ++i)
-    most[1] = max(most[1], (unsigned)largest_of(values[i * THREADS]));
-  most[0] = __reduce_max_sync(~0u, most[0]), most[1] = __reduce_max_sync(~0u, most[1]);
+    most[1] = __vmaxu2(most[1], largest_pair(values[i * THREADS]));
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) most[i] = __reduce_max_sync(~0u, (unsigned)largest_of(most[i]));
   if (lane == 0) shared[thread / 32] = most[0] | 0x8000 | most[1] << 16;
   __syncthreads();
   unsigned* all = reinterpret_cast<unsigned*>(words);
@@ -83,12 +91,12 @@ __device__ __forceinline__ void quantise_held(
   #pragma unroll
   for (int turn = 0; turn < TURNS; ++turn) {
     const Item item(part, turn, thread);
-    if (!item.there) continue;
+    if (!WHOLE && !item.there) continue;
     uint4* to = reinterpret_cast<uint4*>(kv_bytes);
-    to += ((long long)pair * PADDED_KEYS + item.row) * UNITS;
-    to[item.chunk ^ item.row % 8] = as_bytes(keys[turn], of_k);
+    to += ((long long)pair * PADDED_KEYS + place[turn]) * UNITS;
+    to[item.chunk ^ place[turn] % 8] = as_bytes(keys[turn], of_k);
     const uint4 own[2] = {values[2 * turn * THREADS], values[(2 * turn + 1) * THREADS]};
-    to[(CHUNKS + item.chunk) ^ item.row % 8] = as_bytes(own, of_v);
+    to[(CHUNKS + item.chunk) ^ place[turn] % 8] = as_bytes(own, of_v);
   }
   if (thread >= 32) return;
   unsigned before = 0;

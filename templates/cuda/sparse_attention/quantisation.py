@@ -36,6 +36,7 @@ class Quantisation:
     """Of a workload, with so many keys of a pair, those behind the last one zeros.
 
     queries: whether those are quantised as well; a kernel that reads each once does it itself.
+    Such a one also says where keys lie, by an array of their places.
     """
 
     workload: SparseAttention
@@ -81,6 +82,11 @@ class Quantisation:
             TensorSpec("kv_bytes", (pairs, self.padded_keys, 2 * wide), "int8"),
             TensorSpec("kv_steps", (pairs, 2), "float32"),
         )
+
+    @property
+    def places(self) -> TensorSpec:
+        """Where each key lies among those of its pair."""
+        return TensorSpec("places", (self.padded_keys,), "int32")
 
     def held_parts(self, target: Target) -> int:
         """Parts of a pair that blocks hold, all at once on the device; 0 where they do not fit."""
@@ -128,7 +134,7 @@ class Quantisation:
         _, k, v = self.workload.inputs
         writes = (*self.writes, between.spec)
         return stage(
-            functions.function("quantise_held"), (k, v), writes, shape, target, together=True
+            functions.function("quantise_held"), (k, v, self.places), writes, shape, target, True
         )
 
     def _in_two(self, target: Target) -> tuple[Stage, Stage]:
@@ -143,9 +149,11 @@ class Quantisation:
         shape = (workload.pairs * _PARTS, _THREADS, _THREADS // 32 * 8)
         measure = stage(functions.function("measure"), (k, v), (self.maxima,), shape, target)
         if self.queries:
-            name, reads, blocks = "quantise", (q, k, v, self.maxima), of_kv + of_q
+            reads = (q, k, v, self.maxima)
+            name, blocks = "quantise", of_kv + of_q
         else:
-            name, reads, blocks = "quantise_keys_alone", (k, v, self.maxima), of_kv
+            reads = (k, v, self.maxima, self.places)
+            name, blocks = "quantise_keys_alone", of_kv
         whole = (workload.pairs * blocks, _THREADS, 0)
         return measure, stage(functions.function(name), reads, self.writes, whole, target)
 
