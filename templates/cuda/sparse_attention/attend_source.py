@@ -109,7 +109,8 @@ __device__ __forceinline__ void refer(
 // ldmatrix takes them. partly: some query does not see them all, and kept says which a lane's does.
 __device__ __forceinline__ void attend_step(
     Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, unsigned word,
-    bool partly, const unsigned* kept, int at, int lane) {
+    bool partly, const unsigned* kept, int at) {
+  const int lane = at & 31;
   const unsigned first = word << 4 & 0x7fff0, second = word >> 12 & 0x7fff0;
   int products[4][4];
   #pragma unroll

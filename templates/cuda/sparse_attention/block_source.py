@@ -57,38 +57,20 @@ __device__ __forceinline__ void finish(
   }
 }
 
-__device__ __forceinline__ void attend(
-    unsigned char* smem, const void* q, const void* kv_bytes, const void* kv_steps,
-    const void* order_of, const void* firsts_of, const void* words_of, const void* kept_of,
-    const void* scale, void* y_of, int block, int thread) {
-  const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
-  const int warp = thread / 32, lane = thread % 32;
-  const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
-  const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
-  const Ring ring{keys, barriers, barriers + 8 * SLOTS};
-  float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
-  const Source kv{kv_bytes, block};
-  const int* order = reinterpret_cast<const int*>(order_of) + part * OF_BLOCK;
-  const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
-  const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
-  open_ring(ring, kv, thread);
-  // Each warp as a whole: neighbouring lanes have a query together.
-  static_assert(OF_BLOCK * 8 * CHUNKS % THREADS == 0, "every thread has as many chunks");
-  constexpr int EACH = OF_BLOCK * 8 * CHUNKS / THREADS;
-  const int row = thread / CHUNKS, chunk = thread % CHUNKS;
-  // All of a thread's loads are under way together, and its first steps' words with them.
-  int group[EACH];
+// Makes bytes of a warp's own queries, and of each query the factor of its scores.
+__device__ __forceinline__ void take_queries(
+    unsigned char* smem, float* factors, const void* q, const int* order, float common, int pair,
+    int warp, int lane) {
+  // Neighbouring lanes have a query together, and all loads of a lane are under way together.
+  constexpr int AT_ONCE = 32 / CHUNKS, EACH = GROUPS * 8 / AT_ONCE;
+  const int row = lane / CHUNKS, chunk = lane % CHUNKS, first = warp * GROUPS * 8 + row;
   uint4 halves[EACH][2];
   #pragma unroll
-  for (int n = 0; n < EACH; ++n) group[n] = max(__ldg(order + (row + n * THREADS / CHUNKS) / 8), 0);
-  int at = load(reinterpret_cast<const unsigned*>(firsts_of) + part * WARPS + warp) * 32 + lane;
-  #pragma unroll
-  for (int n = 0; n < EACH; ++n)
-    read_chunk<QUERIES % 8 != 0>(halves[n], q, pair, group[n] * 8 + row % 8, QUERIES, chunk);
-  const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
-  unsigned words[READ_AHEAD];
-  #pragma unroll
-  for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
+  for (int n = 0; n < EACH; ++n) {
+    const int group = max(__ldg(order + warp * GROUPS + n * AT_ONCE / 8), 0);
+    const int query = group * 8 + n * AT_ONCE % 8 + row;
+    read_chunk<QUERIES % 8 != 0>(halves[n], q, pair, query, QUERIES, chunk);
+  }
   // Of the lanes that have a query's values, each divides for another of their queries.
   static_assert(EACH <= CHUNKS, "as many lanes as queries");
   float most[EACH];
@@ -98,48 +80,86 @@ __device__ __forceinline__ void attend(
   #pragma unroll
   for (int n = 1; n < EACH; ++n) own_most = chunk == n ? most[n] : own_most;
   const float own_inverse = inverse_of(own_most);
-  if (chunk < EACH)
-    factors[row + chunk * (THREADS / CHUNKS)] = fmaxf(step_of(own_most) * common, 1e-30f);
+  if (chunk < EACH) factors[first + chunk * AT_ONCE] = fmaxf(step_of(own_most) * common, 1e-30f);
   #pragma unroll
   for (int n = 0; n < EACH; ++n) {
-    const int own = row + n * (THREADS / CHUNKS);
-    const int turned = CHUNKS == 4 ? own / 2 % 4 : own % 8;
+    const int own = first + n * AT_ONCE, turned = CHUNKS == 4 ? own / 2 % 4 : own % 8;
     const float inverse = __shfl_sync(~0u, own_inverse, n, CHUNKS);
     reinterpret_cast<uint4*>(smem)[own * CHUNKS + (chunk ^ turned)] = as_bytes(halves[n], inverse);
   }
-  if constexpr (BULK) __syncthreads();
+}
 
+// What a lane does in a round. Found anew where it is needed: it would take registers throughout.
+struct Own {
+  int pair, part, lane;
+  __device__ __forceinline__ Own(int block, int round, int lane) : lane(lane) {
+    asm volatile("" : "+r"(block) : : "memory");
+    asm volatile("" : "+r"(this->lane));
+    pair = block / BLOCKS_OF_PAIR, part = block % BLOCKS_OF_PAIR * ROUNDS + round;
+  }
+};
+
+__device__ __forceinline__ void attend(
+    unsigned char* smem, const void* q, const void* kv_bytes, const void* kv_steps,
+    const void* order_of, const void* firsts_of, const void* words_of, const void* kept_of,
+    const void* scale, void* y_of, int block, int thread) {
+  const int warp = thread / 32, lane = thread % 32;
+  const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
+  const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
+  float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
+  const int first_part = block % BLOCKS_OF_PAIR * ROUNDS;
+  const int rounds = PARTS_OF_QUERIES % ROUNDS ? min(ROUNDS, PARTS_OF_QUERIES - first_part) : ROUNDS;
+  const Ring ring{keys, barriers, barriers + 8 * SLOTS, rounds * KEY_BLOCKS};
+  const Source kv{kv_bytes, block};
+  open_ring(ring, kv, thread);
+  const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
-  #pragma unroll
-  for (int g = 0; g < GROUPS; ++g) {
-    groups[g].reference = NONE, groups[g].total = 0;
-    #pragma unroll
-    for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
-      groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
-  }
-  // The words of the next steps are there before they are needed: behind a block of keys that is on
-  // its way, one takes as long as several steps.
-  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000);
-  unsigned before = 0;
+  int at;
+  unsigned words[READ_AHEAD], heading, before = 0;
   #pragma unroll 1
-  for (int time = 0; time < KEY_BLOCKS; ++time) {
-    enter(ring, kv, time, thread);
-    replace(ring, kv, time - 1, before, lane);
+  for (int number = 0; number < rounds * KEY_BLOCKS; ++number) {
+    const int round = number / KEY_BLOCKS, time = number % KEY_BLOCKS;
+    if (time == 0) {
+      const Own own(block, round, lane);
+      at = load(reinterpret_cast<const unsigned*>(firsts_of) + own.part * WARPS + warp) * 32
+          + own.lane;
+      // The words of the next steps are there before they are needed: behind a block of keys that is
+      // on its way, one takes as long as several steps.
+      #pragma unroll
+      for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
+      const float* of_pair = reinterpret_cast<const float*>(kv_steps) + own.pair * 2;
+      const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
+      const int* order = reinterpret_cast<const int*>(order_of) + own.part * OF_BLOCK;
+      take_queries(smem, factors, q, order, common, own.pair, warp, own.lane);
+      if (BULK && round == 0) __syncthreads();
+      else __syncwarp();
+      #pragma unroll
+      for (int g = 0; g < GROUPS; ++g) {
+        groups[g].reference = NONE, groups[g].total = 0;
+        #pragma unroll
+        for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
+          groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
+      }
+      heading = __ballot_sync(~0u, words[0] & 0x8000);
+    }
+    enter(ring, kv, number, thread);
+    // A lane's words lie at its number modulo 32, which needs no register of its own so.
+    replace(ring, kv, number - 1, before, at & 31);
     const unsigned now = 2 * time;
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
       // Found anew for each group: a lane's place in the queries would take a register throughout.
-      unsigned own_lane = lane;
+      unsigned own_lane = at & 31;
       asm volatile("" : "+r"(own_lane));
       const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
       const unsigned first = (warp * GROUPS + g) * 8;
       const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
       // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
-      unsigned q[CHUNKS / 2][4];
+      unsigned q_bytes[CHUNKS / 2][4];
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q[c], own ^ c * 32);
+      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q_bytes[c], own ^ c * 32);
       const float factor = factors[first + own_lane / 4];
       #pragma unroll 1
       do {
@@ -147,25 +167,24 @@ __device__ __forceinline__ void attend(
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
-        attend_step(groups[g], q, factor, keys, word, heading >> 31, kept, at, lane);
+        attend_step(groups[g], q_bytes, factor, keys, word, heading >> 31, kept, at);
         at += 32;
         heading = __ballot_sync(~0u, words[0] & 0x8000);
       } while (heading << 1 == now + g * OF_PLACE);
     }
-    before = leave(ring, time, lane);
+    before = leave(ring, number, at & 31);
+    if (time + 1 < KEY_BLOCKS) continue;
+    const Own own(block, round, at & 31);
+    const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own.pair * 2 + 1);
+    unsigned* y = reinterpret_cast<unsigned*>(y_of) + start_of(own.pair);
+    const int* own_groups = reinterpret_cast<const int*>(order_of) + own.part * OF_BLOCK;
+    int own_group[GROUPS];
+    #pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+      own_group[g] = load(reinterpret_cast<const unsigned*>(own_groups) + warp * GROUPS + g);
+    #pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+      if (own_group[g] >= 0) finish(groups[g], y, value_step, own_group[g] * 8, own.lane);
   }
-  // What outputs need is found anew as well.
-  asm volatile("" : "+r"(block) : : "memory");
-  const int own_pair = block / PARTS_OF_QUERIES, own_part = block % PARTS_OF_QUERIES;
-  const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own_pair * 2 + 1);
-  unsigned* y = reinterpret_cast<unsigned*>(y_of) + start_of(own_pair);
-  const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
-  int own_group[GROUPS];
-  #pragma unroll
-  for (int g = 0; g < GROUPS; ++g)
-    own_group[g] = load(reinterpret_cast<const unsigned*>(own_groups) + warp * GROUPS + g);
-  #pragma unroll
-  for (int g = 0; g < GROUPS; ++g)
-    if (own_group[g] >= 0) finish(groups[g], y, value_step, own_group[g] * 8, lane);
 }
 """
