@@ -108,7 +108,8 @@ __device__ __forceinline__ void attend(
   const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
   float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
   const int first_part = block % BLOCKS_OF_PAIR * ROUNDS;
-  const int rounds = PARTS_OF_QUERIES % ROUNDS ? min(ROUNDS, PARTS_OF_QUERIES - first_part) : ROUNDS;
+  const int rounds =
+      PARTS_OF_QUERIES % ROUNDS ? min(ROUNDS, PARTS_OF_QUERIES - first_part) : ROUNDS;
   const Ring ring{keys, barriers, barriers + 8 * SLOTS, rounds * KEY_BLOCKS};
   const Source kv{kv_bytes, block};
   open_ring(ring, kv, thread);
@@ -124,8 +125,8 @@ __device__ __forceinline__ void attend(
       const Own own(block, round, lane);
       at = load(reinterpret_cast<const unsigned*>(firsts_of) + own.part * WARPS + warp) * 32
           + own.lane;
-      // The words of the next steps are there before they are needed: behind a block of keys that is
-      // on its way, one takes as long as several steps.
+      // The words of the next steps are there before they are needed: behind a block of keys that
+      // is on its way, one takes as long as several steps.
       #pragma unroll
       for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
       const float* of_pair = reinterpret_cast<const float*>(kv_steps) + own.pair * 2;
