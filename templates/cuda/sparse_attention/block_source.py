@@ -27,16 +27,16 @@ __device__ __forceinline__ long long start_of(int pair) {
   return ((long long)batch * QUERIES * ROW_STEP + head) * (DEPTH / 2);
 }
 
-// Divides a group's sums by its shares and writes its queries.
+// Divides a group's sums by its shares and writes its queries; number: the group's, none below 0.
 __device__ __forceinline__ void finish(
-    const Group& group, unsigned* y, float value_step, int first_row, int lane) {
+    const Group& group, unsigned* y, float value_step, int number, int lane) {
   float total = (float)group.total;
   #pragma unroll
   for (int step = 1; step < 4; step *= 2) total += __shfl_xor_sync(~0u, total, step);
   const float own = total > 0 ? __fdividef(value_step, total) : 0.0f;
   // Words of two neighbouring columns.
   constexpr int ROW_WORDS = ROW_STEP * DEPTH / 2;
-  const int row = first_row + lane % 4 * 2, word = lane / 4;
+  const int row = max(number, 0) * 8 + lane % 4 * 2, word = lane / 4;
   y += row * ROW_WORDS + word;
   #pragma unroll
   for (int j = 0; j < 2; ++j) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void finish(
         pair[i] = (float)group.sums[0][odd][at];
         if constexpr (PLANES == 2) pair[i] += 256.0f * (float)group.sums[PLANES - 1][odd][at];
       }
-      const bool there = (QUERIES % 8 == 0 || row + j < QUERIES)
+      const bool there = number >= 0 && (QUERIES % 8 == 0 || row + j < QUERIES)
           && (DEPTH == WIDE || c * 8 + word < DEPTH / 2);
       if (there) y[j * ROW_WORDS + c * 8] = rounded(pair[0] * factor, pair[1] * factor);
     }
@@ -184,8 +184,7 @@ __device__ __forceinline__ void attend(
     for (int g = 0; g < GROUPS; ++g)
       own_group[g] = load(reinterpret_cast<const unsigned*>(own_groups) + warp * GROUPS + g);
     #pragma unroll
-    for (int g = 0; g < GROUPS; ++g)
-      if (own_group[g] >= 0) finish(groups[g], y, value_step, own_group[g] * 8, own.lane);
+    for (int g = 0; g < GROUPS; ++g) finish(groups[g], y, value_step, own_group[g], own.lane);
   }
 }
 """

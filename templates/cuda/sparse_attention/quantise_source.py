@@ -81,11 +81,22 @@ template <bool BOUNDED = true> __device__ __forceinline__ void read_chunk(
     halves[i] = there ? found : make_uint4(0, 0, 0, 0);
   }
 }
+// A correctly rounded quotient of numbers that are far from the ends of floats' range, as those of
+// halves are. Others take a call, after which a compiler knows less of what a warp's lanes share.
+__device__ __forceinline__ float quotient(float x, float y) {
+  if constexpr (BRAIN) return __fdiv_rn(x, y);
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(y));
+  inverse = __fmaf_rn(__fmaf_rn(-y, inverse, 1.0f), inverse, inverse);
+  float found = __fmul_rn(x, inverse);
+  found = __fmaf_rn(__fmaf_rn(-y, found, x), inverse, found);
+  return __fmaf_rn(__fmaf_rn(-y, found, x), inverse, found);
+}
 __device__ __forceinline__ float inverse_of(float most) {
-  return most > 0 ? __fdiv_rn((float)MOST, fmaxf(most, 1e-30f)) : 0.0f;
+  return most > 0 ? quotient((float)MOST, fmaxf(most, 1e-30f)) : 0.0f;
 }
 __device__ __forceinline__ float step_of(float most) {
-  return most > 0 ? __fdiv_rn(most, (float)MOST) : 1.0f;
+  return most > 0 ? quotient(most, (float)MOST) : 1.0f;
 }
 // The largest magnitude of a query of which neighbouring lanes have sixteen values each.
 __device__ __forceinline__ float largest_of_query(const uint4 (&halves)[2]) {
