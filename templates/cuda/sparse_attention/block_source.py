@@ -116,6 +116,10 @@ __device__ __forceinline__ void attend(
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
+  const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
+  const unsigned own_queries = queries + (warp * GROUPS * 8 + row) * WIDE
+      + ((lane / 16 | lane / 8 % 2 * 2) ^ turned) * 16;
+  const float* own_factors = factors + warp * GROUPS * 8 + lane / 4;
   int at;
   unsigned words[READ_AHEAD], heading, before = 0;
   #pragma unroll 1
@@ -151,17 +155,18 @@ __device__ __forceinline__ void attend(
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
-      // Found anew for each group: a lane's place in the queries would take a register throughout.
-      unsigned own_lane = at & 31;
-      asm volatile("" : "+r"(own_lane));
-      const unsigned row = own_lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
-      const unsigned first = (warp * GROUPS + g) * 8;
-      const unsigned own = queries + (first + row) * WIDE + (own_lane / 16 ^ turned) * 16;
-      // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
+      // ldmatrix gives chunks 0, 2, 1 and 3 of a row. The left factor of a product has two of them
+      // at its rows 0 to 7; nothing reads what its rows 8 to 15 give.
       unsigned q_bytes[CHUNKS / 2][4];
+      const unsigned none = at & 0x80000000;
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; ++c) load_matrices<false>(q_bytes[c], own ^ c * 32);
-      const float factor = factors[first + own_lane / 4];
+      for (int c = 0; c < CHUNKS / 2; c += 2) {
+        load_matrices<false>(q_bytes[c], (own_queries ^ c * 32) + g * 8 * WIDE);
+        // As a sum that a compiler cannot see through: moves would sink into the loop.
+        q_bytes[c + 1][0] = q_bytes[c][1] ^ none, q_bytes[c + 1][2] = q_bytes[c][3] ^ none;
+        asm volatile("" : "=r"(q_bytes[c + 1][1]), "=r"(q_bytes[c + 1][3]));
+      }
+      const float factor = own_factors[g * 8];
       #pragma unroll 1
       do {
         const unsigned word = words[0];
