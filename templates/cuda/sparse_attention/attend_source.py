@@ -99,9 +99,15 @@ __device__ __forceinline__ void refer(
   const int of[2] = {__shfl_sync(~0u, shift, lane % 4 * 8),
                      __shfl_sync(~0u, shift, lane % 4 * 8 + 4)};
   #pragma unroll
-  for (int p = 0; p < PLANES; ++p) {
-    #pragma unroll
-    for (int i = 0; i < 4 * CHUNKS; ++i) group.sums[p][i / 4][i % 4] >>= of[i % 2];
+  for (int i = 0; i < 4 * CHUNKS; ++i) {
+    int& low = group.sums[0][i / 4][i % 4];
+    low >>= of[i % 2];
+    if constexpr (PLANES == 2) {
+      // What the higher bytes' sum loses is worth up to 255 of the lower ones'.
+      int& high = group.sums[PLANES - 1][i / 4][i % 4];
+      low += __funnelshift_r(0, high, of[i % 2]) >> 24;
+      high >>= of[i % 2];
+    }
   }
 }
 
