@@ -84,11 +84,6 @@ def _headroom(knobs: Knobs) -> Knobs:
     return knobs
 
 
-def _one_round(knobs: Knobs) -> Knobs:
-    """Blocks took one part of the queries each."""
-    return knobs | {"rounds": 1}
-
-
 _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
@@ -100,6 +95,5 @@ _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
     ("conv2d_tap", 5): _tap,
     ("gemm_wgmma", 5): _pipeline,
     ("sparse_attention_fused", 2): _headroom,
-    ("sparse_attention_fused", 3): _one_round,
 }
 """From a template's version to the next one."""

@@ -43,8 +43,7 @@ CASES = [
      {"rows": 4, "stages": 1, "blocks_per_unit": None}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},
      {"rows": 4, "stages": 3, "blocks_per_unit": 2}),
-    ("sparse_attention_fused", 2, {"warps": 4, "headroom": 1},
-     {"warps": 4, "headroom": 1, "rounds": 1}),
+    ("sparse_attention_fused", 2, {"warps": 4, "headroom": 1}, {"warps": 4, "headroom": 1}),
 ]  # fmt: skip
 
 

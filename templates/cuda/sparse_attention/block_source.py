@@ -57,7 +57,8 @@ __device__ __forceinline__ void finish(
   }
 }
 
-// Makes bytes of a warp's own queries, and of each query the factor of its scores.
+// Makes bytes of a warp's own queries, and of each query the factor of its scores. order: the groups
+// of the warp's places.
 __device__ __forceinline__ void take_queries(
     unsigned char* smem, float* factors, const void* q, const int* order, float common, int pair,
     int warp, int lane) {
@@ -67,7 +68,7 @@ __device__ __forceinline__ void take_queries(
   uint4 halves[EACH][2];
   #pragma unroll
   for (int n = 0; n < EACH; ++n) {
-    const int group = max(__ldg(order + warp * GROUPS + n * AT_ONCE / 8), 0);
+    const int group = max(__ldg(order + n * AT_ONCE / 8), 0);
     const int query = group * 8 + n * AT_ONCE % 8 + row;
     read_chunk<QUERIES % 8 != 0>(halves[n], q, pair, query, QUERIES, chunk);
   }
@@ -89,68 +90,51 @@ __device__ __forceinline__ void take_queries(
   }
 }
 
-// What a lane does in a round. Found anew where it is needed: it would take registers throughout.
-struct Own {
-  int pair, part, lane;
-  __device__ __forceinline__ Own(int block, int round, int lane) : lane(lane) {
-    asm volatile("" : "+r"(block) : : "memory");
-    asm volatile("" : "+r"(this->lane));
-    pair = block / BLOCKS_OF_PAIR, part = block % BLOCKS_OF_PAIR * ROUNDS + round;
-  }
-};
-
 __device__ __forceinline__ void attend(
     unsigned char* smem, const void* q, const void* kv_bytes, const void* kv_steps,
     const void* order_of, const void* firsts_of, const void* words_of, const void* kept_of,
     const void* scale, void* y_of, int block, int thread) {
+  const int pair = block / PARTS_OF_QUERIES, part = block % PARTS_OF_QUERIES;
   const int warp = thread / 32, lane = thread % 32;
   const unsigned queries = (unsigned)__cvta_generic_to_shared(smem), keys = queries + Q_BYTES;
   const unsigned barriers = keys + RING_BYTES + OF_BLOCK * 32;
   float* factors = reinterpret_cast<float*>(smem + Q_BYTES + RING_BYTES);
-  const int first_part = block % BLOCKS_OF_PAIR * ROUNDS;
-  const int rounds =
-      PARTS_OF_QUERIES % ROUNDS ? min(ROUNDS, PARTS_OF_QUERIES - first_part) : ROUNDS;
-  const Ring ring{keys, barriers, barriers + 8 * SLOTS, rounds * KEY_BLOCKS};
+  const Ring ring{keys, barriers, barriers + 8 * SLOTS};
   const Source kv{kv_bytes, block};
   open_ring(ring, kv, thread);
   const unsigned* steps_of = reinterpret_cast<const unsigned*>(words_of);
+  int at = load(reinterpret_cast<const unsigned*>(firsts_of) + part * WARPS + warp) * 32 + lane;
+  // The words of the next steps are there before they are needed: behind a block of keys that is on
+  // its way, one takes as long as several steps.
+  unsigned words[READ_AHEAD];
+  #pragma unroll
+  for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
+  const float* of_pair = reinterpret_cast<const float*>(kv_steps) + pair * 2;
+  const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
+  const int* order = reinterpret_cast<const int*>(order_of) + part * OF_BLOCK + warp * GROUPS;
+  take_queries(smem, factors, q, order, common, pair, warp, lane);
+  if constexpr (BULK) __syncthreads();
+  else __syncwarp();
+
   const unsigned* kept = reinterpret_cast<const unsigned*>(kept_of);
   Group groups[GROUPS];
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    groups[g].reference = NONE, groups[g].total = 0;
+    #pragma unroll
+    for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
+      groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
+  }
   const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
   const unsigned own_queries = queries + (warp * GROUPS * 8 + row) * WIDE
       + ((lane / 16 | lane / 8 % 2 * 2) ^ turned) * 16;
   const float* own_factors = factors + warp * GROUPS * 8 + lane / 4;
-  int at;
-  unsigned words[READ_AHEAD], heading, before = 0;
+  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000), before = 0;
   #pragma unroll 1
-  for (int number = 0; number < rounds * KEY_BLOCKS; ++number) {
-    const int round = number / KEY_BLOCKS, time = number % KEY_BLOCKS;
-    if (time == 0) {
-      const Own own(block, round, lane);
-      at = load(reinterpret_cast<const unsigned*>(firsts_of) + own.part * WARPS + warp) * 32
-          + own.lane;
-      // The words of the next steps are there before they are needed: behind a block of keys that
-      // is on its way, one takes as long as several steps.
-      #pragma unroll
-      for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(steps_of + at + 32 * i);
-      const float* of_pair = reinterpret_cast<const float*>(kv_steps) + own.pair * 2;
-      const float common = __ldg(of_pair) * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
-      const int* order = reinterpret_cast<const int*>(order_of) + own.part * OF_BLOCK;
-      take_queries(smem, factors, q, order, common, own.pair, warp, own.lane);
-      if (BULK && round == 0) __syncthreads();
-      else __syncwarp();
-      #pragma unroll
-      for (int g = 0; g < GROUPS; ++g) {
-        groups[g].reference = NONE, groups[g].total = 0;
-        #pragma unroll
-        for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
-          groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
-      }
-      heading = __ballot_sync(~0u, words[0] & 0x8000);
-    }
-    enter(ring, kv, number, thread);
+  for (int time = 0; time < KEY_BLOCKS; ++time) {
+    enter(ring, kv, time, thread);
     // A lane's words lie at its number modulo 32, which needs no register of its own so.
-    replace(ring, kv, number - 1, before, at & 31);
+    replace(ring, kv, time - 1, before, at & 31);
     const unsigned now = 2 * time;
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
@@ -178,18 +162,19 @@ __device__ __forceinline__ void attend(
         heading = __ballot_sync(~0u, words[0] & 0x8000);
       } while (heading << 1 == now + g * OF_PLACE);
     }
-    before = leave(ring, number, at & 31);
-    if (time + 1 < KEY_BLOCKS) continue;
-    const Own own(block, round, at & 31);
-    const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own.pair * 2 + 1);
-    unsigned* y = reinterpret_cast<unsigned*>(y_of) + start_of(own.pair);
-    const int* own_groups = reinterpret_cast<const int*>(order_of) + own.part * OF_BLOCK;
-    int own_group[GROUPS];
-    #pragma unroll
-    for (int g = 0; g < GROUPS; ++g)
-      own_group[g] = load(reinterpret_cast<const unsigned*>(own_groups) + warp * GROUPS + g);
-    #pragma unroll
-    for (int g = 0; g < GROUPS; ++g) finish(groups[g], y, value_step, own_group[g], own.lane);
+    before = leave(ring, time, at & 31);
   }
+  // What outputs need is found anew: it would take registers throughout.
+  asm volatile("" : "+r"(block) : : "memory");
+  const int own_pair = block / PARTS_OF_QUERIES, own_part = block % PARTS_OF_QUERIES;
+  const float value_step = __ldg(reinterpret_cast<const float*>(kv_steps) + own_pair * 2 + 1);
+  unsigned* y = reinterpret_cast<unsigned*>(y_of) + start_of(own_pair);
+  const int* own_groups = reinterpret_cast<const int*>(order_of) + own_part * OF_BLOCK;
+  int own_group[GROUPS];
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g)
+    own_group[g] = load(reinterpret_cast<const unsigned*>(own_groups) + warp * GROUPS + g);
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g) finish(groups[g], y, value_step, own_group[g], at & 31);
 }
 """

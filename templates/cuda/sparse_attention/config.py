@@ -35,8 +35,6 @@ class FusedConfig:
     ahead: how many of them are on their way while groups go along the others.
     headroom: by how many powers of two a score may exceed what shares are relative to, before sums
         are rescaled; shares have as many bits less.
-    rounds: parts of a pair's queries that a block takes one after another; its ring goes on from
-        each to the next.
     """
 
     warps: int
@@ -45,7 +43,6 @@ class FusedConfig:
     slots: int
     ahead: int
     headroom: int
-    rounds: int
 
 
 def copies_in_bulk(target: Target) -> bool:
@@ -101,17 +98,12 @@ class FusedTiling:
 
     @property
     def parts(self) -> int:
-        """Parts of the queries of a pair, as many as a block holds at a time."""
+        """Blocks that share the queries of a pair."""
         return -(-self.workload.groups // self.of_block)
 
     @property
-    def blocks_of_pair(self) -> int:
-        """Blocks that share the parts of a pair."""
-        return -(-self.parts // self.config.rounds)
-
-    @property
     def blocks(self) -> int:
-        return self.workload.pairs * self.blocks_of_pair
+        return self.workload.pairs * self.parts
 
     @property
     def threads(self) -> int:

@@ -32,6 +32,5 @@ def estimated_seconds(tiling: FusedTiling, target: Target) -> float:
     going = here * going * max(1.0, _WARPS / (here * config.warps))
     going += tiling.key_blocks * _BARRIER_CLOCKS
     loading = here * tiling.padded_keys * tiling.row_bytes / _L2_BYTES_A_CLOCK
-    of_round = max(going, loading) + 0.25 * min(going, loading)
-    clocks = waves * (config.rounds * of_round + _START_CLOCKS)
+    clocks = waves * (max(going, loading) + 0.25 * min(going, loading)) + _START_CLOCKS
     return clocks / target.clock_hz + 2 * workload.bytes / target.memory_rate

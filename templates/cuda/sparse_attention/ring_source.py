@@ -14,8 +14,7 @@ __device__ __forceinline__ void copy_later(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
 }
 
-// Where the keys and values of all pairs lie, and which block this is. Blocks of keys are numbered
-// through all rounds, each of which takes all of a pair.
+// Where the keys and values of all pairs lie, and which block this is.
 struct Source {
   const void* bytes;
   int block;
@@ -23,15 +22,14 @@ struct Source {
   __device__ __forceinline__ const uint4* of(int number) const {
     int own = block;
     asm volatile("" : "+r"(own));
-    const long long before = (long long)(own / BLOCKS_OF_PAIR) * KEY_BLOCKS + number % KEY_BLOCKS;
+    const long long before = (long long)(own / PARTS_OF_QUERIES) * KEY_BLOCKS + number;
     return reinterpret_cast<const uint4*>(bytes) + before * (SLOT_BYTES / 16);
   }
 };
 // Where the ring lies, then for each slot a barrier that opens when its keys are there, then how
-// many warps left each of the last times, and how many blocks of keys there are in all rounds.
+// many warps left each of the last times.
 struct Ring {
   unsigned keys, full, left;
-  int numbers;
   __device__ __forceinline__ unsigned slot(int number) const {
     return keys + number % SLOTS * SLOT_BYTES;
   }
@@ -51,7 +49,7 @@ __device__ __forceinline__ void send_for(const Ring& ring, const Source& kv, int
 __device__ __forceinline__ void load_slot(
     const Ring& ring, const Source& kv, int number, int thread) {
   constexpr int ITEMS = SLOT_BYTES / 16;
-  if (number < ring.numbers) {
+  if (number < KEY_BLOCKS) {
     asm volatile("" : "+r"(thread));  // as with a block's place
     const unsigned to = ring.slot(number) + thread * 16;
     const uint4* from = kv.of(number) + thread;
@@ -78,7 +76,7 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     #pragma unroll 1
-    for (int i = 0; i < SLOTS && i < ring.numbers; ++i) send_for(ring, kv, i);
+    for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
   }
 }
 // Waits for the newest block of keys of a time.
@@ -112,7 +110,7 @@ __device__ __forceinline__ void replace(
     const Ring& ring, const Source& kv, int time, unsigned before, int lane) {
   if constexpr (!BULK) return;
   const int next = time + 1 + AHEAD;
-  if (lane == 0 && before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < ring.numbers)
+  if (lane == 0 && before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
     send_for(ring, kv, next);
 }
 """

@@ -64,7 +64,7 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
     for warp, groups in enumerate(by_warp):
         firsts[warp] = step
         own = [
-            _of_group(tiling, mask, places, warp, g, group)
+            _of_group(tiling, mask, places, g, group)
             for g, group in enumerate(groups)
             if group >= 0
         ]
@@ -84,7 +84,7 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
 
 
 def _of_group(
-    tiling: FusedTiling, mask: VectorMatrix, places: np.ndarray, warp: int, place: int, group: int
+    tiling: FusedTiling, mask: VectorMatrix, places: np.ndarray, place: int, group: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """When each step of a group has its turn in its warp, where it is the one of a place; the words
     of steps, and what is kept of them.
@@ -98,10 +98,7 @@ def _of_group(
     times = np.repeat(np.arange(len(counts)), counts)
     kept = _kept(mask.values[own][rising], chosen)
     headings = times + PARTLY * (kept != _ALL).any(axis=1) + OF_PLACE * place
-    # Blocks of keys follow each other around the ring, from one round to the next.
-    round_of = warp // tiling.config.warps % tiling.config.rounds
-    in_ring = columns + round_of * tiling.padded_keys
-    return times * groups + place, _words(tiling, in_ring, chosen, headings), kept
+    return times * groups + place, _words(tiling, columns, chosen, headings), kept
 
 
 def dealt(lengths: np.ndarray, tiling: FusedTiling) -> np.ndarray:

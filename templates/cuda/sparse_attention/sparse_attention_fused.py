@@ -64,7 +64,6 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
         "slots": (2, 3, 4, 6, 12),
         "ahead": (1, 2),
         "headroom": (0, 1, 2),
-        "rounds": (1, 2, 3, 4),
     }
 
     def tiling_of(config: FusedConfig) -> FusedTiling:
@@ -92,21 +91,16 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
         smallest = config.warps == _LEAST_WARPS and config.groups == 1
         return smallest or tiling_of(config).of_block < 2 * workload.groups
 
-    def rounds_have_queries(config: FusedConfig) -> bool:
-        """A block has something to do in each round."""
-        return config.rounds <= tiling_of(config).parts
-
     def features(config: FusedConfig) -> Mapping[str, float]:
         tiling = tiling_of(config)
         resident = max(1, tiling.resident(target))
         return {
             "blocks": float(tiling.blocks),
             "waves": tiling.blocks / (target.units * resident),
-            "rounds": float(config.rounds),
             "smem_bytes": float(tiling.smem_bytes),
             "registers": float(tiling.registers(target)),
             "window": float(tiling.window * config.slot),
-            "keys_read": float(config.rounds * tiling.blocks * tiling.padded_keys),
+            "keys_read": float(tiling.blocks * tiling.padded_keys),
         }
 
     constraints = (
@@ -115,7 +109,6 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
         shared_memory_suffices,
         registers_suffice,
         blocks_have_queries,
-        rounds_have_queries,
     )
     return Space(FusedConfig, knobs, constraints, features)
 
@@ -144,9 +137,7 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
     own = {
         "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
-        "PARTS_OF_QUERIES": tiling.parts, "ROUNDS": config.rounds,
-        "BLOCKS_OF_PAIR": tiling.blocks_of_pair,
-        "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
+        "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
         "OF_PLACE": 2 * OF_PLACE, "BULK": copies_in_bulk(target),
     }  # fmt: skip
     constants = {**tiling.quantisation.constants, **own}
@@ -179,5 +170,5 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
 
 
 TEMPLATE = Template(
-    "sparse_attention_fused", 4, matches, space, default, build, pack, packed, estimate=estimate
+    "sparse_attention_fused", 3, matches, space, default, build, pack, packed, estimate=estimate
 )

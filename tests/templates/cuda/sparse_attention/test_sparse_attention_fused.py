@@ -41,9 +41,7 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
     ring, lane = config.slot * config.slots, np.arange(STEP)
-    by_warp = zip(order.reshape(len(firsts), -1), firsts, strict=True)
-    for warp, (groups, step) in enumerate(by_warp):
-        before = warp // config.warps % config.rounds * tiling.padded_keys
+    for groups, step in zip(order.reshape(len(firsts), -1), firsts, strict=True):
         turn_of_step = (-1, -1)
         while not (words[step] == NEVER).all():
             heading = int(((words[step] >> 15 & 1) << lane).sum())
@@ -57,8 +55,8 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
             row, turn = np.divmod(places[:, :, 0].reshape(-1), tiling.row_bytes // 16)
             assert (turn == row % 8).all()
             # The newest key of this place in the ring that is there at this time.
-            last = before + (time + 1) * config.slot - 1
-            key = last - (last - row.astype(int)) % ring - before
+            last = (time + 1) * config.slot - 1
+            key = last - (last - row.astype(int)) % ring
             seen = kept[step] >> lane[:, None] & 1 == 1
             assert (key[seen.any(axis=1)] >= (time - tiling.window + 1) * config.slot).all()
             assert (heading >= PARTLY) == (not seen.all())
@@ -75,9 +73,9 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
 @pytest.mark.parametrize(
     "config",
     [
-        FusedConfig(4, 1, 64, 3, 1, 1, 1),
-        FusedConfig(4, 2, 64, 4, 2, 0, 3),
-        FusedConfig(8, 1, 128, 2, 1, 2, 1),
+        FusedConfig(4, 1, 64, 3, 1, 1),
+        FusedConfig(4, 2, 64, 4, 2, 0),
+        FusedConfig(8, 1, 128, 2, 1, 2),
     ],
 )
 @pytest.mark.parametrize("structure", [WORKLOAD.structure, Structure(2400, 300, 300)])
@@ -115,7 +113,7 @@ def test_steps_hold_any_mask(
         "scale": np.ones(1, np.float32),
     }
     slots, ahead = window
-    tiling = FusedTiling(workload, FusedConfig(4, 1, 64, slots, ahead, 1, 1))
+    tiling = FusedTiling(workload, FusedConfig(4, 1, 64, slots, ahead, 1))
     np.testing.assert_array_equal(seen_by_steps(tiling, constants), dense)
 
 
@@ -133,7 +131,7 @@ def test_eights_differ_modulo_8_where_there_are_such() -> None:
 def test_turns_of_a_residue_come_evenly() -> None:
     """Of 819 random keys the largest crowd in 32 that follow each other is smaller by due time."""
     rng = np.random.default_rng(4)
-    config = FusedConfig(16, 4, 128, 12, 1, 1, 1)
+    config = FusedConfig(16, 4, 128, 12, 1, 1)
     tiling = FusedTiling(SparseAttention(1, 1, 8, 8192, 64, Structure(819, 819, 819)), config)
     crowds: dict[str, list[int]] = {"place": [], "due": []}
     for _ in range(20):
@@ -151,23 +149,23 @@ def test_turns_of_a_residue_come_evenly() -> None:
 @pytest.mark.parametrize(
     ("workload", "config", "targets"),
     [
-        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1, 1), BOTH),
-        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 2, 64, 4, 1, 0, 1), BOTH),
-        (WORKLOAD, FusedConfig(4, 1, 64, 4, 2, 0, 2), BOTH),
+        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 1, 64, 3, 1, 1), BOTH),
+        (replace(WORKLOAD, softmax_bits=16), FusedConfig(4, 2, 64, 4, 1, 0), BOTH),
+        (WORKLOAD, FusedConfig(4, 2, 64, 4, 2, 0), BOTH),
         (
             replace(WORKLOAD, depth=40, dtype="bfloat16", qkv_bits=4),
-            FusedConfig(4, 1, 128, 2, 1, 2, 1),
+            FusedConfig(4, 1, 128, 2, 1, 2),
             (HOPPER,),
         ),
         (
             replace(WORKLOAD, batch=2, depth=128, softmax_bits=16, order="blhd"),
-            FusedConfig(4, 1, 64, 3, 1, 1, 1),
+            FusedConfig(4, 1, 64, 3, 1, 1),
             (OLDER,),
         ),
-        (replace(WORKLOAD, structure=Structure(0, 0, 0)), FusedConfig(4, 1, 64, 2, 1, 1, 1), BOTH),
+        (replace(WORKLOAD, structure=Structure(0, 0, 0)), FusedConfig(4, 1, 64, 2, 1, 1), BOTH),
         (
             replace(WORKLOAD, structure=Structure(2400, 300, 300), softmax_bits=16),
-            FusedConfig(4, 2, 64, 3, 1, 1, 1),
+            FusedConfig(4, 2, 64, 3, 1, 1),
             BOTH,
         ),
     ],

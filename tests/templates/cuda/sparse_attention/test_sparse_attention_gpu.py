@@ -46,8 +46,7 @@ def test_outputs_are_right_under_any_mask(seed: int) -> None:
 @pytest.mark.parametrize("headroom", [0, 2])
 @pytest.mark.parametrize("bits", [8, 16])
 def test_outputs_are_right_with_any_headroom(headroom: int, bits: int) -> None:
-    """Of rows so long that sums are shifted many times, and in one or more rounds of a block."""
+    """Of rows so long that sums are shifted many times."""
     target, workload = gpu_target(), replace(LONG, softmax_bits=bits)
-    default = replace(TEMPLATE.default(workload, target), headroom=headroom)
-    configs = [default, *(replace(default, rounds=rounds) for rounds in (2, 3))]
-    assert_right(TEMPLATE, workload, [(config, target) for config in configs], target)
+    config = replace(TEMPLATE.default(workload, target), headroom=headroom)
+    assert_right(TEMPLATE, workload, [(config, target)], target)
