@@ -147,8 +147,10 @@ __device__ __forceinline__ void attend(
       for (int c = 0; c < CHUNKS / 2; c += 2) {
         load_matrices<false>(q_bytes[c], (own_queries ^ c * 32) + g * 8 * WIDE);
         // As a sum that a compiler cannot see through: moves would sink into the loop.
-        q_bytes[c + 1][0] = q_bytes[c][1] ^ none, q_bytes[c + 1][2] = q_bytes[c][3] ^ none;
-        asm volatile("" : "=r"(q_bytes[c + 1][1]), "=r"(q_bytes[c + 1][3]));
+        asm volatile("xor.b32 %0, %4, %6; xor.b32 %2, %5, %6;"
+                     : "=r"(q_bytes[c + 1][0]), "=r"(q_bytes[c + 1][1]), "=r"(q_bytes[c + 1][2]),
+                       "=r"(q_bytes[c + 1][3])
+                     : "r"(q_bytes[c][1]), "r"(q_bytes[c][3]), "r"(none));
       }
       const float factor = own_factors[g * 8];
       #pragma unroll 1
@@ -157,9 +159,10 @@ __device__ __forceinline__ void attend(
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
+        const unsigned next = __ballot_sync(~0u, words[0] & 0x8000);
         attend_step(groups[g], q_bytes, factor, keys, word, heading >> 31, kept, at);
         at += 32;
-        heading = __ballot_sync(~0u, words[0] & 0x8000);
+        heading = next;
       } while (heading << 1 == now + g * OF_PLACE);
     }
     before = leave(ring, time, at & 31);

@@ -112,7 +112,7 @@ class Quantisation:
         parts, pairs = self.held_parts(target), self.workload.pairs
         between = Workspace(self.maxima)
         if parts:
-            spec = TensorSpec("largest", (pairs * (parts + 1),), "uint32")
+            spec = TensorSpec("largest", (pairs * (2 * parts + 1),), "uint32")
             between = Workspace(spec, Initially.STAYS_ZERO)
         return (between, *map(Workspace, self.writes))
 
