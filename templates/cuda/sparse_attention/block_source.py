@@ -57,8 +57,8 @@ __device__ __forceinline__ void finish(
   }
 }
 
-// Makes bytes of a warp's own queries, and of each query the factor of its scores. order: the groups
-// of the warp's places.
+// Makes bytes of a warp's own queries, and of each query the factor of its scores. order: the
+// groups of the warp's places.
 __device__ __forceinline__ void take_queries(
     unsigned char* smem, float* factors, const void* q, const int* order, float common, int pair,
     int warp, int lane) {

@@ -21,9 +21,9 @@ struct Item {
     there = turn * THREADS + thread < OF_PART && row < PADDED_KEYS;
   }
 };
-// The largest magnitude among those of all blocks of a pair, of which each gives its own; pairs: of the
-// first and the second of each two values of a thread. shared: a word of each warp, and one of all.
-// words: one of each block, 0 until it is there.
+// The largest magnitude among those of all blocks of a pair, of which each gives its own. pairs: of
+// the first and the second of each two values of a thread. shared: a word of each warp, and one of
+// all. words: one of each block, 0 until it is there.
 __device__ __forceinline__ float largest_of_blocks(
     unsigned pairs, unsigned* shared, unsigned* words, int part, int thread) {
   constexpr unsigned THERE = 0x8000;
