@@ -69,8 +69,8 @@ def collection(result: Mapping[str, Any]) -> str:
         for sparsity, found in by_sparsity.items()
     ]
     text = (
-        f"One {result['device']}, {result['date']}, commit {result['commit'][:7]}. Times as fast "
-        f"as cuBLASLt's dense product in float16, geometric means."
+        f"One {result['device']}, {_days(result['rows'])}. Times as fast as cuBLASLt's dense "
+        f"product in float16, geometric means."
     )
     titles = ["sparsity", *_TYPES[:-1], "cuBLASLt int8, dense"]
     return table(text, titles, cells)
@@ -122,7 +122,7 @@ def _days(rows: Sequence[Mapping[str, Any]]) -> str:
 
 SECTIONS = {
     "SPARSE_TRANSFORMER": (encoders, "sparse_transformer_h200"),
-    "SAMPLED_COLLECTION": (collection, "sampled_h100"),
+    "SAMPLED_COLLECTION": (collection, "sampled_h200"),
     "SOFTMAX_ACCURACY": (softmax, "softmax_accuracy_h100"),
 }
 """The text between the marks of each name, and the result that it is made from."""

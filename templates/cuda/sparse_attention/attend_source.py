@@ -73,11 +73,17 @@ template <bool REFERRED> __device__ __forceinline__ unsigned shares_of(
   }
   return excess & EXCESS;
 }
-// Two shares as a word: one of their bytes each, in the lower or the upper byte of a half of it,
+// Shares by two as words: one of their bytes each, in the lower or the upper byte of a half of it,
 // and zeros beside them.
-__device__ __forceinline__ unsigned word_of(unsigned low, unsigned high, int plane, int upper) {
-  const unsigned bytes = plane ? (upper ? 0x5612 : 0x6521) : (upper ? 0x4602 : 0x6420);
-  return __byte_perm(low, high, bytes);
+__device__ __forceinline__ void words_of(
+    unsigned (&words)[2][4], const unsigned (&shares)[8], int plane) {
+  #pragma unroll
+  for (int upper = 0; upper < 2; ++upper) {
+    const unsigned bytes = plane ? (upper ? 0x5612 : 0x6521) : (upper ? 0x4602 : 0x6420);
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+      words[upper][i] = __byte_perm(shares[2 * i], shares[2 * i + 1], bytes);
+  }
 }
 // Raises what shares are relative to by as many powers of two as bring it next to the largest score
 // (not below it, where shares have no headroom); what was summed is shifted.
@@ -99,9 +105,15 @@ __device__ __forceinline__ void refer(
   const int of[2] = {__shfl_sync(~0u, shift, lane % 4 * 8),
                      __shfl_sync(~0u, shift, lane % 4 * 8 + 4)};
   #pragma unroll
-  for (int p = 0; p < PLANES; ++p) {
-    #pragma unroll
-    for (int i = 0; i < 4 * CHUNKS; ++i) group.sums[p][i / 4][i % 4] >>= of[i % 2];
+  for (int i = 0; i < 4 * CHUNKS; ++i) {
+    int& low = group.sums[0][i / 4][i % 4];
+    low >>= of[i % 2];
+    if constexpr (PLANES == 2) {
+      // What the higher bytes' sum loses is worth up to 255 of the lower ones'.
+      int& high = group.sums[PLANES - 1][i / 4][i % 4];
+      low += __funnelshift_r(0, high, of[i % 2]) >> 24;
+      high >>= of[i % 2];
+    }
   }
 }
 
@@ -109,7 +121,8 @@ __device__ __forceinline__ void refer(
 // ldmatrix takes them. partly: some query does not see them all, and kept says which a lane's does.
 __device__ __forceinline__ void attend_step(
     Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, unsigned word,
-    bool partly, const unsigned* kept, int at, int lane) {
+    bool partly, const unsigned* kept, int at) {
+  const int lane = at & 31;
   const unsigned first = word << 4 & 0x7fff0, second = word >> 12 & 0x7fff0;
   int products[4][4];
   #pragma unroll
@@ -139,32 +152,31 @@ __device__ __forceinline__ void attend_step(
     for (int i = 0; i < 8; ++i)
       if (!(seen >> (i / 2 * 8 + lane % 4 * 2 + i % 2) & 1)) scores[i] = __int_as_float(0xff800000);
   }
-  unsigned shares[8];
+  unsigned shares[8], words[2][4];
   float shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
-  if (__any_sync(~0u, shares_of<false>(shares, scores, factor, shift))) {
+  const unsigned excess = shares_of<false>(shares, scores, factor, shift);
+  // Before it is known whether these shares hold, which takes as long as to make words of them.
+  words_of(words, shares, 0);
+  if (__any_sync(~0u, excess)) {
     refer(group, scores, factor, lane);
     shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
     shares_of<true>(shares, scores, factor, shift);
+    words_of(words, shares, 0);
   }
   #pragma unroll
   for (int p = 0; p < PLANES; ++p) {
+    if (p) words_of(words, shares, p);
     #pragma unroll
     for (int upper = 0; upper < 2; ++upper) {
-      unsigned words[4];
-      #pragma unroll
-      for (int i = 0; i < 4; ++i)
-        words[i] = word_of(shares[2 * i], shares[2 * i + 1], p, upper);
-      if (!upper) {
-        unsigned sum = p ? 0 : group.total;
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) sum = __dp4a(words[i], 0x01010101u, sum);
-        group.total = p ? group.total + (sum << 8) : sum;
-      }
       #pragma unroll
       for (int c = 0; c < CHUNKS; ++c)
-        product<true>(group.sums[p][c / 2 * 2 + upper], values[c], words[c % 2 * 2],
-                      words[c % 2 * 2 + 1]);
+        product<true>(group.sums[p][c / 2 * 2 + upper], values[c], words[upper][c % 2 * 2],
+                      words[upper][c % 2 * 2 + 1]);
     }
+    unsigned sum = p ? 0 : group.total;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) sum = __dp4a(words[0][i], 0x01010101u, sum);
+    group.total = p ? group.total + (sum << 8) : sum;
   }
 }
 """

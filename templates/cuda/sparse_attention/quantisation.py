@@ -36,6 +36,7 @@ class Quantisation:
     """Of a workload, with so many keys of a pair, those behind the last one zeros.
 
     queries: whether those are quantised as well; a kernel that reads each once does it itself.
+    Such a one also says where keys lie, by an array of their places.
     """
 
     workload: SparseAttention
@@ -82,6 +83,11 @@ class Quantisation:
             TensorSpec("kv_steps", (pairs, 2), "float32"),
         )
 
+    @property
+    def places(self) -> TensorSpec:
+        """Where each key lies among those of its pair."""
+        return TensorSpec("places", (self.padded_keys,), "int32")
+
     def held_parts(self, target: Target) -> int:
         """Parts of a pair that blocks hold, all at once on the device; 0 where they do not fit."""
         parts = min(_MOST_PARTS, target.units // self.workload.pairs)
@@ -106,7 +112,7 @@ class Quantisation:
         parts, pairs = self.held_parts(target), self.workload.pairs
         between = Workspace(self.maxima)
         if parts:
-            spec = TensorSpec("largest", (pairs * (parts + 1),), "uint32")
+            spec = TensorSpec("largest", (pairs * (2 * parts + 1),), "uint32")
             between = Workspace(spec, Initially.STAYS_ZERO)
         return (between, *map(Workspace, self.writes))
 
@@ -128,7 +134,7 @@ class Quantisation:
         _, k, v = self.workload.inputs
         writes = (*self.writes, between.spec)
         return stage(
-            functions.function("quantise_held"), (k, v), writes, shape, target, together=True
+            functions.function("quantise_held"), (k, v, self.places), writes, shape, target, True
         )
 
     def _in_two(self, target: Target) -> tuple[Stage, Stage]:
@@ -143,9 +149,11 @@ class Quantisation:
         shape = (workload.pairs * _PARTS, _THREADS, _THREADS // 32 * 8)
         measure = stage(functions.function("measure"), (k, v), (self.maxima,), shape, target)
         if self.queries:
-            name, reads, blocks = "quantise", (q, k, v, self.maxima), of_kv + of_q
+            reads = (q, k, v, self.maxima)
+            name, blocks = "quantise", of_kv + of_q
         else:
-            name, reads, blocks = "quantise_keys_alone", (k, v, self.maxima), of_kv
+            reads = (k, v, self.maxima, self.places)
+            name, blocks = "quantise_keys_alone", of_kv
         whole = (workload.pairs * blocks, _THREADS, 0)
         return measure, stage(functions.function(name), reads, self.writes, whole, target)
 

@@ -14,6 +14,7 @@ import numpy as np
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.sparse_attention.config import STEP, FusedTiling
 from autoq.templates.cuda.sparse_attention.eights import ROWS, by_eights
+from autoq.templates.cuda.sparse_attention.places import places_of
 from autoq.templates.operators.sparse_attention import GROUP
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.workload import Constants
@@ -50,9 +51,10 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
     order: the group of each place of a block, -1 for none. firsts: the first step of each warp.
     words: what lanes read of a step, see `_words`; those of a warp lie in the order in which it
     takes them, and behind the last lies one of no time. kept: of each query of a step's group,
-    which of its keys it sees.
+    which of its keys it sees. Behind these, where each key lies.
     """
     mask = tiling.workload.mask(constants)
+    places = places_of(mask, tiling.padded_keys, tiling.config.slot)
     order = dealt(mask.lengths, tiling)
     by_warp = order.reshape(-1, tiling.config.groups)
     firsts = np.zeros(len(by_warp), np.int64)
@@ -61,7 +63,11 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
     step = 0
     for warp, groups in enumerate(by_warp):
         firsts[warp] = step
-        own = [_of_group(tiling, mask, g, group) for g, group in enumerate(groups) if group >= 0]
+        own = [
+            _of_group(tiling, mask, places, g, group)
+            for g, group in enumerate(groups)
+            if group >= 0
+        ]
         if own:
             turns, *arrays = map(np.concatenate, zip(*own, strict=True))
             here = slice(step, step + len(turns))
@@ -70,25 +76,27 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
             step += len(turns)
         words[step] = NEVER
         step += 1
-    arrays = [order, firsts, words, kept]
-    specs = schedule_specs(tiling)
+    arrays = [order, firsts, words, kept, places]
+    specs = (*schedule_specs(tiling), tiling.quantisation.places)
     return tuple(
         np.ascontiguousarray(array, spec.dtype) for array, spec in zip(arrays, specs, strict=True)
     )
 
 
 def _of_group(
-    tiling: FusedTiling, mask: VectorMatrix, place: int, group: int
+    tiling: FusedTiling, mask: VectorMatrix, places: np.ndarray, place: int, group: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """When each step of a group has its turn in its warp, where it is the one of a place; the words
     of steps, and what is kept of them.
     """
     groups = tiling.config.groups
     own = slice(mask.pointers[group], mask.pointers[group + 1])
-    columns = mask.indices[own].astype(np.int64)
+    columns = places[mask.indices[own]]
+    rising = np.argsort(columns)
+    columns = columns[rising]
     chosen, counts = in_steps(columns, tiling, place / groups)
     times = np.repeat(np.arange(len(counts)), counts)
-    kept = _kept(mask.values[own], chosen)
+    kept = _kept(mask.values[own][rising], chosen)
     headings = times + PARTLY * (kept != _ALL).any(axis=1) + OF_PLACE * place
     return times * groups + place, _words(tiling, columns, chosen, headings), kept
 

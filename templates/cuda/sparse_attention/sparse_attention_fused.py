@@ -44,6 +44,7 @@ from autoq.templates.workload import Constants
 _LEAST_COMPUTE_CAPABILITY = 80
 _MOST_ELEMENTS = 1 << 31
 _LEAST_WARPS = 4
+_SCALE = TensorSpec("scale", (1,), "float32")
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -148,7 +149,7 @@ def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Pro
     """Three stages: largest magnitudes, bytes, attention."""
     tiling = FusedTiling(workload, config)
     quantisation = tiling.quantisation
-    reads = (workload.inputs[0], *quantisation.writes, *packed(workload, config))
+    reads = (workload.inputs[0], *quantisation.writes, *schedule_specs(tiling), _SCALE)
     shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
     attend = stage(_attend(tiling, target), reads, workload.outputs, shape, target)
     return Program((*quantisation.stages(target), attend), quantisation.workspaces(target))
@@ -164,7 +165,8 @@ def pack(
 
 def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, ...]:
     """What `pack` gives."""
-    return (*schedule_specs(FusedTiling(workload, config)), TensorSpec("scale", (1,), "float32"))
+    tiling = FusedTiling(workload, config)
+    return (*schedule_specs(tiling), tiling.quantisation.places, _SCALE)
 
 
 TEMPLATE = Template(

@@ -43,7 +43,9 @@ def test_sampled_products_are_means_over_masks_that_were_right() -> None:
     whole = next(row for row in found if row["sparsity"] is None and row["dtype"] == "int8")
     assert (whole["times_as_fast_as_dense_float16"], whole["matrices"]) == (4.0, 2)
     assert (whole["least"], whole["most"]) == (2.0, 8.0)
-    text = collection({"device": "NVIDIA X", "means": found, **_RUN})
+    days = [{**rows[0], **_RUN}, {**rows[1], **_RUN, "date": "2026-11-26"}]
+    text = collection({"device": "NVIDIA X", "means": found, "rows": days})
+    assert "One NVIDIA X, 2026-11-25 to 2026-11-26, commit abcdef0." in text
     assert "| 0.9 | - | 4.00 | - | - | 2.00 |" in text
     assert "| 0.5 | - | - | - | 1.00 | - |" in text
 

@@ -37,7 +37,7 @@ BOTH = (OLDER, HOPPER)
 def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     """The mask [queries, keys] that a schedule stands for; fails where keys are not there."""
     config, workload = tiling.config, tiling.workload
-    order, firsts, words, kept = pack_schedule(tiling, constants)
+    order, firsts, words, kept, lies_at = pack_schedule(tiling, constants)
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
     ring, lane = config.slot * config.slots, np.arange(STEP)
@@ -65,6 +65,7 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
                 assert not found[group * GROUP + r, own].any()
                 found[group * GROUP + r, own] = True
             step += 1
+    found = found[:, lies_at]
     assert not found[workload.queries :].any() and not found[:, workload.keys :].any()
     return found[: workload.queries, : workload.keys]
 
