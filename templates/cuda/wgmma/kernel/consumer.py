@@ -57,12 +57,13 @@ class RunArrays:
     """What only some kernels have: None, or no arrays, where others have none.
 
     numbers: of a run; ranges: outputs that are quantised by their range write; parts: of tiles
-    that several blocks share; weighed: of a weighed product. block: the block among all copies'.
+    that several blocks share; weighed: of a weighed product; expanded: what says which columns of y
+    are those of the product. block: the block among all copies'.
     """
 
-    def __init__(self, numbers, ranges, parts, weighed, block):
+    def __init__(self, numbers, ranges, parts, weighed, block, expanded):
         self.numbers, self.ranges, self.parts = numbers, ranges, parts
-        self.weighed, self.block = weighed, block
+        self.weighed, self.block, self.expanded = weighed, block, expanded
 
 
 @T.inline
@@ -120,11 +121,42 @@ def begin_tile(plan, accumulator, shared, slot, finish, share, walk):
 
 
 @T.inline
-def store_tile(plan, accumulator, finish, share):
-    """Consumer warpgroup: the outputs of complete sums."""
-    store_in_a_form(
-        plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, share
+def store_expanded(plan, accumulator, finish, share, expanded):
+    """Consumer warpgroup: rows of y of complete sums, 64 at a time, by way of shared memory."""
+    outputs = T.decl_buffer(
+        (plan.smem_bytes,), finish.arrays.y.dtype, data=finish.smem.data, scope="shared.dyn"
     )
+    thread = T.meta_var(share.thread)
+    place = T.meta_var(plan.staged_at(thread))
+    staged = T.meta_var(plan.staged_rows(outputs, thread, share.place.n))
+    arrays = T.meta_var(finish.arrays.laid_out(staged))
+    for block in T.unroll(plan.config.m_blocks):
+        own = T.meta_var(ThreadShare(share.place, thread, share.first_row, share.part, block))
+        store_in_a_form(plan, accumulator, arrays, finish.smem, finish.slot, finish.limits, own)
+        T.cuda.warp_sync()
+        T.cuda.func_call(
+            plan.expansion.expand.name,
+            finish.smem.ptr_to([place]),
+            expanded[0].data,
+            expanded[1].data,
+            finish.arrays.y.data,
+            share.place.n,
+            share.place.m * plan.config.block_m + share.first_row + block * 64 + thread.warp * 16,
+            thread.lane,
+            source_code=plan.expansion.expand.source,
+        )
+        T.cuda.warp_sync()
+
+
+@T.inline
+def store_tile(plan, accumulator, finish, share, run):
+    """Consumer warpgroup: the outputs of complete sums."""
+    if plan.expansion is not None:
+        store_expanded(plan, accumulator, finish, share, run.expanded)
+    else:
+        store_in_a_form(
+            plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, share
+        )
 
 
 @T.inline
@@ -137,14 +169,14 @@ def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     elif plan.config.stream_k:
         finish.parts.settle(accumulator, walk)
         if walk.ends_tile:
-            store_tile(plan, accumulator, finish, share)
+            store_tile(plan, accumulator, finish, share, run)
     elif plan.epilogue.by_range:
         found = T.alloc_local((3,), "float32")
         quantise_tile(
             plan, accumulator, finish.arrays, finish.smem, share, run.ranges, run.block, found
         )
     else:
-        store_tile(plan, accumulator, finish, share)
+        store_tile(plan, accumulator, finish, share, run)
     if plan.weighing is not None:
         weigh_tile(plan, accumulator, run.weighed, finish.smem, share)
 

@@ -75,7 +75,7 @@ def row_stores(plan, arrays, unit, pixels, channel):
     """
     return [
         *(arrays.words.ptr_to([plan.residual_at(unit, half)]) for half in (0, 1)),
-        *(arrays.y.ptr_to([pixel.index * plan.workload.k + channel]) for pixel in pixels),
+        *(arrays.output(pixel, channel, plan.workload.k) for pixel in pixels),
         *(T.if_then_else(pixel.exists, 1, 0) for pixel in pixels),
         plan.workload.k - channel,
         *arrays.row_scales(
