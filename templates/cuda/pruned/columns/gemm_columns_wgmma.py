@@ -81,10 +81,9 @@ def _rules(compact: CompactProduct, target: Target) -> list[Callable[[Any], bool
 
 
 def space(workload: Gemm, target: Target) -> Space[WgmmaConfig]:
-    """Those of `gemm_wgmma` whose tiles are whole, and stored as such."""
+    """Those of `gemm_wgmma` whose tiles are whole."""
     compact = _compact(workload)
-    own = {"tail_stages": (0,)}
-    return make_space(_problem(compact, target), WgmmaConfig, own, _rules(compact, target))
+    return make_space(_problem(compact, target), WgmmaConfig, None, _rules(compact, target))
 
 
 def default(workload: Gemm, target: Target) -> WgmmaConfig:

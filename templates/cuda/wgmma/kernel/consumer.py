@@ -12,6 +12,7 @@ from autoq.templates.cuda.wgmma.kernel.copies import read_numbers
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
+from autoq.templates.cuda.wgmma.kernel.store import store
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.weighing import weigh_tile
 from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
@@ -21,7 +22,6 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     keep_start,
     read_limits,
     start_tile,
-    store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.short_forms.long_table import await_table, copy_table
@@ -121,45 +121,6 @@ def begin_tile(plan, accumulator, shared, slot, finish, share, walk):
 
 
 @T.inline
-def store_expanded(plan, accumulator, finish, share, expanded):
-    """Consumer warpgroup: rows of y of complete sums, 64 at a time, by way of shared memory."""
-    outputs = T.decl_buffer(
-        (plan.smem_bytes,), finish.arrays.y.dtype, data=finish.smem.data, scope="shared.dyn"
-    )
-    thread = T.meta_var(share.thread)
-    place = T.meta_var(plan.staged_at(thread))
-    staged = T.meta_var(plan.staged_rows(outputs, thread, share.place.n))
-    arrays = T.meta_var(finish.arrays.laid_out(staged))
-    for block in T.unroll(plan.config.m_blocks):
-        own = T.meta_var(ThreadShare(share.place, thread, share.first_row, share.part, block))
-        store_in_a_form(plan, accumulator, arrays, finish.smem, finish.slot, finish.limits, own)
-        T.cuda.warp_sync()
-        T.cuda.func_call(
-            plan.expansion.expand.name,
-            finish.smem.ptr_to([place]),
-            expanded[0].data,
-            expanded[1].data,
-            finish.arrays.y.data,
-            share.place.n,
-            share.place.m * plan.config.block_m + share.first_row + block * 64 + thread.warp * 16,
-            thread.lane,
-            source_code=plan.expansion.expand.source,
-        )
-        T.cuda.warp_sync()
-
-
-@T.inline
-def store_tile(plan, accumulator, finish, share, run):
-    """Consumer warpgroup: the outputs of complete sums."""
-    if plan.expansion is not None:
-        store_expanded(plan, accumulator, finish, share, run.expanded)
-    else:
-        store_in_a_form(
-            plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, share
-        )
-
-
-@T.inline
 def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     """Consumer warpgroup: outputs of a tile whose products have run, but for those of its tail."""
     if plan.epilogue.table:
@@ -169,14 +130,14 @@ def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     elif plan.config.stream_k:
         finish.parts.settle(accumulator, walk)
         if walk.ends_tile:
-            store_tile(plan, accumulator, finish, share, run)
+            store(plan, accumulator, finish, share)
     elif plan.epilogue.by_range:
         found = T.alloc_local((3,), "float32")
         quantise_tile(
             plan, accumulator, finish.arrays, finish.smem, share, run.ranges, run.block, found
         )
     else:
-        store_tile(plan, accumulator, finish, share, run)
+        store(plan, accumulator, finish, share)
     if plan.weighing is not None:
         weigh_tile(plan, accumulator, run.weighed, finish.smem, share)
 
@@ -236,7 +197,7 @@ def consume(plan, shared, given, run, limits, at, lane):
         parts = T.meta_var(None)
     slot = T.meta_var(RingPosition(plan.config.slots))
     slot.start(team)
-    finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts))
+    finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts, run.expanded))
     read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread)
     if plan.config.grid.cluster > 1:
         wait_for_cluster()

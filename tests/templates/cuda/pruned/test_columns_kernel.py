@@ -44,6 +44,7 @@ def config(
     [
         (BYTES, config(64)),
         (BYTES, config(64, 2, IN_TURN)),
+        (BYTES, config(64, 2, IN_TURN, tail_stages=2)),
         (replace(BYTES, sparsity=WHOLE), config(144, 1, IN_TURN)),
         (replace(BYTES, m=300), config(48, 3, SplitTeam(1, True))),
         (
