@@ -31,6 +31,7 @@ class TwoFourConfig:
     group: tiles of rows of y that blocks go through before they take the next weights.
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     passing: rows of y that pass through shared memory at once.
+    boxed: whether TMA copies them to y, while consumers go on.
     """
 
     columns: int
@@ -40,6 +41,7 @@ class TwoFourConfig:
     group: int
     cluster: int = 1
     passing: int = 64
+    boxed: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,13 @@ class TwoFourTiling:
 
     @property
     def staged_row_bytes(self) -> int:
-        """64 outputs, and 16 bytes for the banks of the next row."""
-        return _M * self.view.out_bytes + 16
+        """64 outputs; 16 bytes for the banks of the next row, unless they are swizzled."""
+        return _M * self.view.out_bytes + (0 if self.config.boxed else 16)
 
     @property
     def smem_bytes(self) -> int:
-        staged = self.config.consumers * self.config.passing * self.staged_row_bytes
+        places = 2 if self.config.boxed else 1
+        staged = places * self.config.consumers * self.config.passing * self.staged_row_bytes
         return self.config.stages * (self.stage_bytes + 16) + staged
 
     @property

@@ -49,7 +49,8 @@ def matches(workload: object, target: Target) -> bool:
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
     """Rings and sums that fit a multiprocessor."""
     view = _view(workload)
-    return two_four_space(lambda config: TwoFourTiling(view, config), target)
+    boxed = (False, True) if view.in_boxes else (False,)
+    return two_four_space(lambda config: TwoFourTiling(view, config), target, boxed=boxed)
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TwoFourConfig:

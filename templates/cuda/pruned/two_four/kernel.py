@@ -19,7 +19,7 @@ from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, til
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
-from autoq.templates.cuda.pruned.two_four.whole_source import SHIFTS, WHOLE_K, WHOLE_ROWS
+from autoq.templates.cuda.pruned.two_four.whole_source import BOXES, SHIFTS, WHOLE_K, WHOLE_ROWS
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.target import Target
@@ -64,7 +64,7 @@ def namespace_of(
             "CONSUMERS": config.consumers, "BLOCKS": config.blocks, "STAGES": config.stages,
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
             "ROW_TILES": tiling.row_tiles, "CLUSTER": config.cluster,
-            "CLUSTERS": tiling.clusters(target), "PASS": config.passing,
+            "CLUSTERS": tiling.clusters(target), "PASS": config.passing, "BOXED": config.boxed,
             "CHANNELS": tiling.terms,
             "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer, **sizes,
@@ -83,15 +83,16 @@ def fields_of(epilogue: ThreadEpilogue) -> tuple[str, str]:
     return parameters, fields
 
 
-def _entry(epilogue: ThreadEpilogue) -> str:
-    """C++ of `multiply`, whose parameters are the pointers that there are."""
+def _entry(epilogue: ThreadEpilogue, boxed: bool) -> str:
+    """C++ of `multiply`, whose parameters are the pointers that there are; boxed: y is a map."""
     parameters, fields = fields_of(epilogue)
+    y, outputs = ("unsigned long long y", "{y}") if boxed else ("void* y", "{(OUT*)y}")
     return (
         "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
-        f"const void* weight, {parameters}void* y, int block, int thread) {{\n"
+        f"const void* weight, {parameters}{y}, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
         "  multiply_two_four(smem, {WEIGHT_TILES}, x_map, (const unsigned char*)weight, "
-        "from, {(OUT*)y}, block, thread);\n}\n"
+        f"from, {outputs}, block, thread);\n}}\n"
     )
 
 
@@ -104,11 +105,13 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         "N": work.n, "VECTOR_BYTES": tiling.vector_bytes, "K_STAGES": tiling.k_stages,
         "WEIGHT_TILES": tiling.weight_tiles, "ZEROED": False,
     }  # fmt: skip
-    entry = _entry(epilogue_of(tiling))
-    namespace = namespace_of(tiling, target, WHOLE_K, WHOLE_ROWS, entry, sizes)
+    entry, rows = _entry(epilogue_of(tiling), config.boxed), BOXES if config.boxed else WHOLE_ROWS
+    namespace = namespace_of(tiling, target, WHOLE_K, rows, entry, sizes)
     function = namespace.function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
+    y_mode = swizzle_mode(64 * tiling.view.out_bytes) if config.boxed else 0
+    y_arguments = tiled_map(y.dtype, [work.n, work.m], [work.n], [64, config.passing], y_mode)
     scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
     clusters, threads, smem_bytes = tiling.clusters(target), tiling.threads, tiling.smem_bytes
 
@@ -129,6 +132,12 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         y_array = T.match_buffer(y_ptr, y.shape, y.dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, x_map, x.dtype, 2, x_array.data, *x_arguments)
+        if config.boxed:
+            y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(ENCODE_TILED, y_map, y.dtype, 2, y_array.data, *y_arguments)
+            outputs = T.meta_var(T.address_of(y_map))
+        else:
+            outputs = T.meta_var(y_array.data)
         T.device_entry()
         # Without a bound ptxas does not know the registers at launch and ignores setmaxnreg.
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
@@ -142,7 +151,7 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         T.evaluate(T.ptx.griddepcontrol.launch_dependents())
         T.evaluate(
             T.cuda.func_call(
-                function.name, smem.data, T.address_of(x_map), weights.data, *terms, y_array.data,
+                function.name, smem.data, T.address_of(x_map), weights.data, *terms, outputs,
                 block, thread, source_code=function.source,
             )
         )  # fmt: skip

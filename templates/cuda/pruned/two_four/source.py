@@ -3,7 +3,7 @@
 One thread loads boxes of x by TMA and stages of weights, which lie as they are read, by plain bulk
 copies. Blocks of a cluster have the same rows of x, of which each loads a part for all. Consumers
 finish their sums in registers, turn some rows of y at a time in shared memory, and store them as
-vectors.
+vectors, or by TMA while they go on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ SOURCE = r"""
 constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADATA_BYTES = 512;
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
-constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + 16;
+constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
+constexpr int PLACES = BOXED ? 2 : 1;  // of passing rows, which boxes are copied from meanwhile
 constexpr int ALL = BLOCKS * COLUMNS / 2;
 
 // Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
@@ -171,25 +172,30 @@ __device__ __forceinline__ void multiply_tile(
   release_before(ring, place, thread);
 }
 
+// What is added, bit by bit, to the place of a column in a row that passes in a swizzled box.
+__device__ __forceinline__ int turned(int row) {
+  return !BOXED ? 0 : OUT_BYTES == 1 ? row / 2 % 4 * 16 : row % 8 * 16;
+}
 // Columns of an instruction, rows of y, to shared memory.
 template <Form FORM> __device__ __forceinline__ void lay_out(
     const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
-  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2;
-  unsigned char* first = to + thread % 4 * 2 * ROW + channel * OUT_BYTES;
+  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2, row = thread % 4 * 2;
+  unsigned char* first = to + row * ROW + (channel * OUT_BYTES ^ turned(row));
+  unsigned char* second = to + (row + 1) * ROW + (channel * OUT_BYTES ^ turned(row + 1));
   #pragma unroll
   for (int j = 0; j < PASS / 8; ++j) {
     const ACC acc[4] = {bits_of(sums[4 * j]), bits_of(sums[4 * j + 2]),
                         bits_of(sums[4 * j + 1]), bits_of(sums[4 * j + 3])};
     const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
-    unsigned char* upper = first + 8 * j * ROW;
+    unsigned char *upper = first + 8 * j * ROW, *lower = second + 8 * j * ROW;
     if constexpr (OUT_BYTES == 1) {
       *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
-      *reinterpret_cast<unsigned short*>(upper + ROW) = (unsigned short)(raw.word[0] >> 16);
+      *reinterpret_cast<unsigned short*>(lower) = (unsigned short)(raw.word[0] >> 16);
     } else {
       #pragma unroll
       for (int i = 0; i < OUT_BYTES / 2; ++i) {
         reinterpret_cast<unsigned*>(upper)[i] = raw.word[i];
-        reinterpret_cast<unsigned*>(upper + ROW)[i] = raw.word[OUT_BYTES / 2 + i];
+        reinterpret_cast<unsigned*>(lower)[i] = raw.word[OUT_BYTES / 2 + i];
       }
     }
   }
@@ -207,16 +213,22 @@ __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, i
 template <Form FORM> __device__ __forceinline__ void finish_tile(
     const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
     const Way (&ways)[BLOCKS], const Outputs& to, int first_row, int first_block, int consumer,
-    int thread) {
+    int thread, int& turn) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
     for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
       const SUM* own = sums + b * (COLUMNS / 2) + pass * (PASS / 2);
+      unsigned char* rows = staged + turn * (PASS * ROW);
+      if constexpr (BOXED) {
+        if (thread == 0) asm volatile("cp.async.bulk.wait_group.read 1;" : : : "memory");
+        turn ^= 1;
+      }
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      lay_out<FORM>(own, staged, terms[b].bias, terms[b].own, thread);
+      lay_out<FORM>(own, rows, terms[b].bias, terms[b].own, thread);
+      if constexpr (BOXED) asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(staged, to, ways[b], first_row + pass * PASS, first_block + b, thread);
+      store_rows(rows, to, ways[b], first_row + pass * PASS, first_block + b, thread);
     }
   }
 }
@@ -224,6 +236,7 @@ __device__ __forceinline__ void multiply_tiles(
     const Ring& ring, const Extent& extent, const unsigned char* smem, unsigned char* staged,
     const Constants& from, const Outputs& to, int block, int consumer, int thread) {
   Place place;
+  int turn = 0;
   SUM sums[ALL];
   const Channels own = shared_terms(from);
   const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
@@ -242,14 +255,16 @@ __device__ __forceinline__ void multiply_tiles(
     multiply_tile(sums, ring, smem, place, stages, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, terms, ways, to, row, first, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread, turn);
     else if (SATURATES && own.form == Form::SHIFT)
       finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, terms, ways, to, row, first, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread, turn);
     else
       finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, terms, ways, to, row, first, consumer, thread);
+          sums, staged, terms, ways, to, row, first, consumer, thread, turn);
   }
+  if constexpr (BOXED)
+    if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
 __device__ __forceinline__ void multiply_two_four(
@@ -257,7 +272,7 @@ __device__ __forceinline__ void multiply_two_four(
     const unsigned char* weight, const Constants& from, const Outputs& to, int block, int thread) {
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
   constexpr int STAGED_AT = STAGES * STAGE_BYTES;
-  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PASS * ROW;
+  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
   const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
@@ -274,8 +289,8 @@ __device__ __forceinline__ void multiply_two_four(
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
     asm volatile("griddepcontrol.wait;" : : : "memory");
-    multiply_tiles(ring, extent, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, to, block,
-                   consumer, thread % 128);
+    unsigned char* staged = smem + STAGED_AT + consumer * (PLACES * PASS * ROW);
+    multiply_tiles(ring, extent, smem, staged, from, to, block, consumer, thread % 128);
   }
   if constexpr (CLUSTER > 1) {
     __syncwarp();

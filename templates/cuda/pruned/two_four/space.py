@@ -22,8 +22,12 @@ def two_four_space(
     tiling_of: Callable[[TwoFourConfig], TwoFourTiling],
     target: Target,
     beside_sums: int = _OTHER_REGISTERS,
+    boxed: tuple[bool, ...] = (False,),
 ) -> Space[TwoFourConfig]:
-    """Rings and sums that fit a multiprocessor; beside_sums: further registers of a consumer."""
+    """Rings and sums that fit a multiprocessor; beside_sums: further registers of a consumer.
+
+    boxed: whether TMA may copy outputs to y.
+    """
     knobs = {
         "columns": COLUMNS,
         "consumers": _CONSUMERS,
@@ -32,6 +36,7 @@ def two_four_space(
         "group": _GROUPS,
         "cluster": (1, 2),
         "passing": COLUMNS,
+        "boxed": boxed,
     }
 
     def shared_memory_suffices(config: TwoFourConfig) -> bool:

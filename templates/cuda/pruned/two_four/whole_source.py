@@ -45,6 +45,22 @@ __device__ __forceinline__ void store_rows(
 """
 """Outputs whose columns are those of the weight."""
 
+BOXES = r"""
+struct Outputs { unsigned long long y_map; };
+struct Way {};
+__device__ __forceinline__ Way way_of(const Outputs&, int, int) { return {}; }
+__device__ __forceinline__ void store_rows(
+    const unsigned char* from, const Outputs& to, const Way&, int first_row, int block,
+    int thread) {
+  if (thread != 0) return;
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
+               : : "l"(to.y_map), "r"(block * 64), "r"(first_row),
+                   "r"((unsigned)__cvta_generic_to_shared(from)) : "memory");
+  asm volatile("cp.async.bulk.commit_group;" : : : "memory");
+}
+"""
+"""The same outputs by TMA, in boxes of rows that pass together."""
+
 SHIFTS = """
     const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
     own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
