@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tvm.tirx import PrimFunc
 
 from autoq.search.space import Space
 from autoq.templates.arrays.storage import is_four_bit
@@ -30,6 +29,7 @@ from autoq.templates.cuda.wgmma.plan import PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.program import Program, Stage
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
@@ -56,7 +56,7 @@ def matches(workload: object, target: Target) -> bool:
 
 def _problem(compact: CompactProduct, target: Target) -> Problem:
     work = compact.dense.as_conv2d()
-    return Problem(work, target, lambda config: _load(compact, config))
+    return Problem(work, target, lambda config: _load(compact, config), streams=True, alone=True)
 
 
 def _load(compact: CompactProduct, config: WgmmaConfig) -> MatrixLoad:
@@ -96,14 +96,17 @@ def estimate(workload: Gemm, config: WgmmaConfig, target: Target) -> float:
     return untuned_seconds(_problem(_compact(workload), target), config)
 
 
-def build(workload: Gemm, config: WgmmaConfig, target: Target) -> PrimFunc:
-    """The kernel; parameters x, `packed`, y."""
+def build(workload: Gemm, config: WgmmaConfig, target: Target) -> Program:
+    """The kernel; parameters x, `packed`, what blocks share tiles through, y."""
     compact = _compact(workload)
     work, load = compact.dense.as_conv2d(), _load(compact, config)
     plan = PipelinePlan(
         work, config, load.layout, load, target, expansion=compact.expansion(config)
     )
-    return build_pipeline(plan, workload.x_shape, workload.y_shape)
+    kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
+    reads = tuple(spec.name for spec in (*workload.inputs, *packed(workload, config)))
+    spaces = tuple(space.spec.name for space in plan.workspaces)
+    return Program((Stage(kernel, (*reads, *spaces[:1]), (*spaces, "y")),), plan.workspaces)
 
 
 def pack(workload: Gemm, config: WgmmaConfig, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -53,6 +53,7 @@ def config(
         ),
         (replace(BYTES, in_dtype="uint8"), config(32, 2, IN_TURN)),
         (replace(BYTES, epilogue=Epilogue("uint8")), config(64, 2, IN_TURN, early_loads=1)),
+        (BYTES, config(64, 2, IN_TURN, stream_k=True)),
         (replace(BYTES, epilogue=Epilogue("int32")), config(32)),
         (replace(BYTES, epilogue=Epilogue("float16", float_bias=True)), config(48)),
         (replace(BYTES, epilogue=Epilogue("int8", uniform=True)), config(64, 2, IN_TURN)),
