@@ -14,7 +14,7 @@ from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.arranged.config import ArrangedTiling
 from autoq.templates.cuda.pruned.arranged.pack import packed_all
-from autoq.templates.cuda.pruned.tile_wise.words_source import STORE_WORDS
+from autoq.templates.cuda.pruned.tile_wise.words_source import store_words
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES
 from autoq.templates.cuda.pruned.two_four.kernel import epilogue_of, fields_of, namespace_of
 from autoq.templates.target import Target
@@ -23,7 +23,7 @@ _ROWS = r"""
 constexpr int ROW_WORDS = N * OUT_BYTES / 4, ROW_PITCH = ROW / 4;
 WORDS
 struct Outputs { OUT* y; const int2* spans; const void* places; };
-struct Way { int4 tile, entry; };  // as STORE_WORDS has them
+struct Way { int4 tile, entry; };  // as `store_words` has them
 __device__ __forceinline__ Way way_of(const Outputs& to, int block, int thread) {
   const int2 span = __ldg(to.spans + block);
   const int4 tile = make_int4(0, 0, span.x, span.y);
@@ -76,8 +76,7 @@ def product_kernel(tiling: ArrangedTiling, target: Target) -> PrimFunc:
     """The product; parameters x in order, `packed_all`, y."""
     sparse, view, config = tiling.sparse, tiling.view, tiling.config
     parameters, fields = fields_of(epilogue_of(sparse))
-    words = STORE_WORDS.replace("AT_ONCE", "4").replace("READ_ROW", "(r + i * step)")
-    rows = _ROWS.replace("WORDS\n", words.replace("ENTRY_AT", "__ldg") + "\n", 1)
+    rows = _ROWS.replace("WORDS\n", store_words("(r + i * step)") + "\n", 1)
     entry = _ENTRY.replace("PARAMETERS", parameters).replace("FIELDS", fields)
     sizes = {"N": view.n, "WEIGHT_TILES": sparse.weight_tiles, "ZEROED": True}
     functions = namespace_of(sparse, target, _LISTED_K, rows, entry, sizes)
