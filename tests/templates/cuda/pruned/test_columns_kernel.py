@@ -77,7 +77,8 @@ def test_outputs_are_right(workload: Gemm, config: WgmmaConfig) -> None:
     [
         (FLOATS, MixedConfig(64, 1, 1, 1, 1, 3, 1, 3)),
         (replace(FLOATS, m=300), MixedConfig(144, 2, 1, 1, 1, 3, 1, 3, turns=True)),
-        (replace(FLOATS, bias=True, activation="relu", sparsity=WHOLE), MixedConfig(32, 1, 1, 1, 1, 3, 2, 3)),
+        (replace(FLOATS, bias=True, activation="relu", sparsity=WHOLE),
+         MixedConfig(32, 1, 1, 1, 1, 3, 2, 3)),
         (replace(FLOATS, in_dtype="bfloat16", weight_dtype="bfloat16", out_dtype="bfloat16"),
          MixedConfig(48, 1, 1, 1, 1, 3, 1, 3, stream_k=True)),
         (replace(FLOATS, sparsity=EMPTY), MixedConfig(64, 1, 1, 1, 1, 3, 1, 3)),
