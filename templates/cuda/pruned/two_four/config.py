@@ -32,6 +32,8 @@ class TwoFourConfig:
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     passing: rows of y that pass through shared memory at once.
     boxed: whether TMA copies them to y, while consumers go on.
+    apart: stages that each consumer begins behind the one before, so that one multiplies while
+        another has outputs.
     """
 
     columns: int
@@ -42,6 +44,7 @@ class TwoFourConfig:
     cluster: int = 1
     passing: int = 64
     boxed: bool = False
+    apart: int = 0
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,14 @@ class TwoFourTiling:
         return _M * self.view.out_bytes + (0 if self.config.boxed else 16)
 
     @property
+    def places(self) -> int:
+        """Of passing rows of a consumer: those of one are copied while others are laid out."""
+        passes = self.config.blocks * self.config.columns // self.config.passing
+        return 2 if self.config.boxed and passes > 1 else 1
+
+    @property
     def smem_bytes(self) -> int:
-        places = 2 if self.config.boxed else 1
-        staged = places * self.config.consumers * self.config.passing * self.staged_row_bytes
+        staged = self.places * self.config.consumers * self.config.passing * self.staged_row_bytes
         return self.config.stages * (self.stage_bytes + 16) + staged
 
     @property
