@@ -127,7 +127,7 @@ def prepare(case: PrunedCase, asked: Asked, cache: Path) -> list[str]:
 def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
     activations, constants = case.arrays()
     workload, target = case.workload(constants), asked.host.target
-    dense = matching(workload.dense, target)
+    dense = matching(case.dense, target)
     found: dict[Any, Candidate] = {}
     for template in (each for each in matching(workload, target) if each not in dense):
         space = template.space(workload, target)
@@ -151,7 +151,7 @@ def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
                 chosen.template, workload.dense, chosen.config, constants, target, machine_codes
             )
             candidates.append(replace(made, dense=True))
-    expected = case.dense.reference_in_threads(activations, constants, _THREADS)
+    expected = case.reference(activations, constants, _THREADS)
     return Prepared(workload, target, activations, expected, candidates)
 
 
