@@ -18,6 +18,8 @@ from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.spmm import Spmm
+from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.sparsity import (
     ELEMENTS,
     TILE_WISE,
@@ -26,7 +28,8 @@ from autoq.templates.sparse.sparsity import (
     VECTORS,
     Sparsity,
 )
-from autoq.templates.workload import Workload
+from autoq.templates.sparse.structure import Structure
+from autoq.templates.workload import Arrays, Workload
 
 TWO_OF_FOUR = Pattern.make("vw", 4)
 TILES = Pattern.make("tw", 128)
@@ -92,6 +95,46 @@ class PrunedCase:
         assert knowing is not None
         return knowing
 
+    def reference(self, activations: Any, constants: dict[str, Any], threads: int) -> Arrays:
+        """The outputs, on so many threads."""
+        return self.dense.reference_in_threads(activations, constants, threads)
+
+
+@dataclass(frozen=True)
+class TurnedCase(PrunedCase):
+    """A case of bytes whose x is [k, m], and its y [columns that are left, m]: "k-major".
+
+    That is a sparse product of vectors of a tile's outputs, whose activations need not be turned
+    where kernels before it write them so. Columns that have no weight are constants and no rows.
+    """
+
+    @property
+    def pruning(self) -> str:
+        return f"k-major {super().pruning}"
+
+    def arrays(self) -> tuple[Any, dict[str, Any]]:
+        (x,), constants = super().arrays()
+        left = constants["weight"].any(axis=1)
+        matrix = to_vectors(constants["weight"][left], self.pattern.granularity)
+        return [np.ascontiguousarray(x.T)], {
+            "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
+            "bias": constants["bias"][left], "scale": constants["scale"][left],
+            "scalars": constants["scalars"], "b_zero_point": int(constants.get("x_zero_point", 0)),
+        }  # fmt: skip
+
+    def workload(self, constants: dict[str, Any]) -> Workload:
+        structure = Structure.of(np.diff(constants["pointers"]))
+        rows, work = len(constants["bias"]), self.dense
+        return Spmm(
+            rows, work.m, work.k, self.pattern.granularity, structure, work.in_dtype,
+            work.weight_dtype, work.epilogue,
+        )  # fmt: skip
+
+    def reference(self, activations: Any, constants: dict[str, Any], threads: int) -> Arrays:
+        x, constants = super().arrays()
+        (y,) = self.dense.reference_in_threads(x, constants, threads)
+        return (np.ascontiguousarray(y[:, constants["weight"].any(axis=1)].T),)
+
 
 def convolutions() -> list[PrunedCase]:
     """ResNet-50's 3x3 convolutions of 128 images, in tiles of 64 filters."""
@@ -128,6 +171,7 @@ def cases() -> list[PrunedCase]:
         found += _at(dense, Pattern.make("ew"), (0.9, 0.95, 0.98, 0.99))
     found += _at(single, Pattern.make("ew"), (0.5, 0.75, 0.9, 0.95))
     found += _at(single, TILES, (0.5, 0.75, 0.9, 0.95))
+    found += [TurnedCase(tensor_cores[0], sparsity, TILES) for sparsity in (0.5, 0.75, 0.9)]
     for dense in (Gemm(8192, 8192, 8192), Gemm(3456, 4096, 2048)):
         found += _at(dense, TWO_OF_FOUR, (0.5,))
     return found

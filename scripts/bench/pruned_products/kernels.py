@@ -18,7 +18,7 @@ from cases.pruned_cases import PrunedCase
 
 from autoq.compilation.selection import choose
 from autoq.devices import Host
-from autoq.errors import BuildError
+from autoq.errors import BuildError, ConfigError
 from autoq.kernel.compile import compile_program
 from autoq.records.database import Database
 from autoq.runtime.kernel_json import kernel_from_json, kernel_to_json, machine_code
@@ -127,7 +127,7 @@ def prepare(case: PrunedCase, asked: Asked, cache: Path) -> list[str]:
 def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
     activations, constants = case.arrays()
     workload, target = case.workload(constants), asked.host.target
-    dense = matching(workload.dense, target)
+    dense = matching(case.dense, target)
     found: dict[Any, Candidate] = {}
     for template in (each for each in matching(workload, target) if each not in dense):
         space = template.space(workload, target)
@@ -139,7 +139,7 @@ def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
                     continue
             config = _with(space, default, tuple(own))
             # Knobs that a template does not have change nothing of it.
-            if config in space and (template.name, config) not in found:
+            if config is not None and (template.name, config) not in found:
                 made = _candidate(template, workload, config, constants, target, machine_codes)
                 found[template.name, config] = made
     candidates = list(found.values())
@@ -151,16 +151,19 @@ def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
                 chosen.template, workload.dense, chosen.config, constants, target, machine_codes
             )
             candidates.append(replace(made, dense=True))
-    expected = case.dense.reference_in_threads(activations, constants, _THREADS)
+    expected = case.reference(activations, constants, _THREADS)
     return Prepared(workload, target, activations, expected, candidates)
 
 
 def _with(space: Any, default: Any, knobs: tuple[str, ...]) -> Any:
-    """The default with the knobs that its space has."""
+    """The default with the knobs that its space has; None where that is no legal configuration."""
     values = space.to_dict(default)
-    named = {name: json.loads(v) for name, v in (item.split("=") for item in knobs)}
+    named = {name: json.loads(v) for name, v in (item.split("=", 1) for item in knobs)}
     values |= {name: value for name, value in named.items() if name in values}
-    return space.config_type(**values)
+    try:
+        return space.from_dict(values)
+    except ConfigError:
+        return None
 
 
 def _candidate(

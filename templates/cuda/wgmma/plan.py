@@ -6,6 +6,7 @@ from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.memory.exchange import (
     add_partial,
@@ -21,6 +22,13 @@ from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.device.weights import KLayout, ceil_div
 from autoq.templates.cuda.wgmma.config import Operand, PipelineConfig, Shared
 from autoq.templates.cuda.wgmma.epilogue_plan import EpiloguePlan
+from autoq.templates.cuda.wgmma.expansion import (
+    ROWS,
+    Expansion,
+    StagedRows,
+    pitch,
+    staged_bytes,
+)
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
 from autoq.templates.cuda.wgmma.register_need import reallocates
@@ -48,17 +56,18 @@ class PipelinePlan(EpiloguePlan):
 
     copies: so many workloads of one x and their own constants run side by side; weighing: what the
     epilogue finds besides the product; ahead: bytes of constants behind the kernel's own that it
-    asks the L2 cache for.
+    asks the L2 cache for; expansion: which columns of y those of the product are.
     """
 
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
         target: Target, copies: int = 1, weighing: Weighing | None = None, ahead: int = 0,
+        expansion: Expansion | None = None,
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
         self.looks_ahead = ahead > 0
-        self.weighing = weighing
+        self.weighing, self.expansion = weighing, expansion
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
         # Sums of columns of each warp, where the product is weighed, lie behind everything else.
@@ -69,6 +78,12 @@ class PipelinePlan(EpiloguePlan):
         self.range_offset = self.weigh_offset
         if self.epilogue.by_range:
             self.smem_bytes = self.range_offset + RANGE_BYTES * config.consumers
+        # And so do rows that become those of y.
+        self.staged_offset = self.weigh_offset
+        out = element(self.epilogue.out_dtype)
+        self.staged_pitch = pitch(config, out.bytes) // out.bytes if expansion else 0
+        if expansion:
+            self.smem_bytes = self.staged_offset + staged_bytes(config, out.bytes)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         self.n_tiles = ceil_div(workload.k, config.block_n)
@@ -199,6 +214,18 @@ class PipelinePlan(EpiloguePlan):
             return 0
         rank = rank if self.config.split_k > 1 else 0
         return rank * self.config.team.k_groups + consumer // self.config.row_team
+
+    def staged_at(self, thread: Any) -> Any:
+        """Byte offset of the rows that a warp lays out."""
+        size = element(self.epilogue.out_dtype).bytes
+        each = ROWS * self.staged_pitch * size
+        return self.staged_offset + (thread.consumer * 4 + thread.warp) * each
+
+    def staged_rows(self, outputs: Any, thread: Any, n: Any) -> StagedRows:
+        """The same place in shared memory as outputs, for rows of n tile `n`."""
+        size = element(self.epilogue.out_dtype).bytes
+        first = self.staged_at(thread) // size
+        return StagedRows(outputs, first, self.staged_pitch, n * self.config.block_n)
 
     @property
     def workspaces(self) -> tuple[Workspace, ...]:

@@ -48,6 +48,6 @@ def test_knobs_are_for_all_templates_or_for_one(tmp_path):
     made = prepared(case, Asked(knobs, HOST), tmp_path)
     found = {(one.template, one.config["stages"]) for one in made.candidates}
     assert found == {
-        ("gemm_tile_arranged", 3), ("gemm_tile_picked", 3), ("gemm_tile_wise", 3),
-        ("gemm_tile_picked", 4), ("gemm_tile_wise", 5),
+        ("gemm_columns_wgmma", 3), ("gemm_tile_picked", 3),
+        ("gemm_tile_wise", 3), ("gemm_tile_picked", 4), ("gemm_tile_wise", 5),
     }  # fmt: skip

@@ -31,6 +31,9 @@ class TwoFourConfig:
     group: tiles of rows of y that blocks go through before they take the next weights.
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     passing: rows of y that pass through shared memory at once.
+    boxed: whether TMA copies them to y, while consumers go on.
+    apart: stages that each consumer begins behind the one before, so that one multiplies while
+        another has outputs.
     """
 
     columns: int
@@ -40,6 +43,8 @@ class TwoFourConfig:
     group: int
     cluster: int = 1
     passing: int = 64
+    boxed: bool = False
+    apart: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,12 +121,18 @@ class TwoFourTiling:
 
     @property
     def staged_row_bytes(self) -> int:
-        """64 outputs, and 16 bytes for the banks of the next row."""
-        return _M * self.view.out_bytes + 16
+        """64 outputs; 16 bytes for the banks of the next row, unless they are swizzled."""
+        return _M * self.view.out_bytes + (0 if self.config.boxed else 16)
+
+    @property
+    def places(self) -> int:
+        """Of passing rows of a consumer: those of one are copied while others are laid out."""
+        passes = self.config.blocks * self.config.columns // self.config.passing
+        return 2 if self.config.boxed and passes > 1 else 1
 
     @property
     def smem_bytes(self) -> int:
-        staged = self.config.consumers * self.config.passing * self.staged_row_bytes
+        staged = self.places * self.config.consumers * self.config.passing * self.staged_row_bytes
         return self.config.stages * (self.stage_bytes + 16) + staged
 
     @property

@@ -48,8 +48,7 @@ def matches(workload: object, target: Target) -> bool:
 
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[TwoFourConfig]:
     """Rings and sums that fit a multiprocessor."""
-    view = _view(workload)
-    return two_four_space(lambda config: TwoFourTiling(view, config), target)
+    return two_four_space(_view(workload), target)
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TwoFourConfig:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
@@ -18,8 +16,8 @@ from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
-from autoq.templates.cuda.pruned.two_four.source import SOURCE
-from autoq.templates.cuda.pruned.two_four.whole_source import SHIFTS, WHOLE_K, WHOLE_ROWS
+from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
+from autoq.templates.cuda.pruned.two_four.source import SHIFTS, SOURCE
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.target import Target
@@ -40,58 +38,51 @@ def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
     return ThreadEpilogue(view.as_conv2d(tiling.terms), 4, scaled=view.floating)
 
 
-def namespace_of(
-    tiling: TwoFourTiling, target: Target, extent: str, rows: str, entry: str,
-    sizes: Mapping[str, int],
-) -> DeviceNamespace:  # fmt: skip
-    """Functions of a product; extent, rows: what `SOURCE` asks for; entry: what a kernel calls.
-
-    sizes: further constants, N among them, the columns of y.
-    """
+def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
+    """The function multiply(smem, x_map, weight, terms, y, block, thread)."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
+    work = view.workload
     assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
-    whole = SOURCE.replace("STORE_ROWS", rows).replace("SHIFTS;", shifts + ";")
-    source = _BITS_OF + assembly + RING + extent + whole
+    product = SOURCE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
+    source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
     return epilogue.namespace(
         "two_four",
-        source + entry,
+        source + _entry(epilogue, config.boxed),
         {},
         {
-            "M": view.workload.m, "SIZE": tiling.size, "COLUMNS": config.columns,
+            "M": work.m, "N": work.n, "SIZE": tiling.size, "COLUMNS": config.columns,
             "CONSUMERS": config.consumers, "BLOCKS": config.blocks, "STAGES": config.stages,
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
             "ROW_TILES": tiling.row_tiles, "CLUSTER": config.cluster,
-            "CLUSTERS": tiling.clusters(target), "PASS": config.passing,
+            "CLUSTERS": tiling.clusters(target), "PASS": config.passing, "BOXED": config.boxed,
+            "PLACES": tiling.places, "APART": config.apart, "K_STAGES": tiling.k_stages,
+            "WEIGHT_TILES": tiling.weight_tiles, "ITEMS": tiling.items,
+            "VECTOR_BYTES": tiling.vector_bytes,
             "CHANNELS": tiling.terms,
             "PRODUCER_REGISTERS": tiling.budget.producer,
-            "CONSUMER_REGISTERS": tiling.budget.consumer, **sizes,
+            "CONSUMER_REGISTERS": tiling.budget.consumer,
         },
     )  # fmt: skip
 
 
-def fields_of(epilogue: ThreadEpilogue) -> tuple[str, str]:
-    """C++ parameters of the epilogue's constants, and statements that fill `from` with them."""
+def _entry(epilogue: ThreadEpilogue, boxed: bool) -> str:
+    """C++ of `multiply`, whose parameters are the pointers that there are; boxed: y is a map."""
     terms = epilogue.constant_parameters()
     parameters = "".join(f"const void* {spec.name}, " for spec in terms)
     fields = " ".join(
         f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
         for spec in terms
     )
-    return parameters, fields
-
-
-def _entry(epilogue: ThreadEpilogue) -> str:
-    """C++ of `multiply`, whose parameters are the pointers that there are."""
-    parameters, fields = fields_of(epilogue)
+    y, outputs = ("unsigned long long y", "{y}") if boxed else ("void* y", "{(OUT*)y}")
     return (
         "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
-        f"const void* weight, {parameters}void* y, int block, int thread) {{\n"
+        f"const void* weight, {parameters}{y}, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
-        "  multiply_two_four(smem, {WEIGHT_TILES}, x_map, (const unsigned char*)weight, "
-        "from, {(OUT*)y}, block, thread);\n}\n"
+        "  multiply_two_four(smem, x_map, (const unsigned char*)weight, "
+        f"from, {outputs}, block, thread);\n}}\n"
     )
 
 
@@ -100,15 +91,11 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     work, config = tiling.view.workload, tiling.config
     x, (y,) = work.inputs[0], work.outputs
     weight, bias, *others = packed_all(tiling)
-    sizes = {
-        "N": work.n, "VECTOR_BYTES": tiling.vector_bytes, "K_STAGES": tiling.k_stages,
-        "WEIGHT_TILES": tiling.weight_tiles, "ZEROED": False,
-    }  # fmt: skip
-    entry = _entry(epilogue_of(tiling))
-    namespace = namespace_of(tiling, target, WHOLE_K, WHOLE_ROWS, entry, sizes)
-    function = namespace.function("multiply")
+    function = _namespace(tiling, target).function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
+    y_mode = swizzle_mode(64 * tiling.view.out_bytes) if config.boxed else 0
+    y_arguments = tiled_map(y.dtype, [work.n, work.m], [work.n], [64, config.passing], y_mode)
     scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
     clusters, threads, smem_bytes = tiling.clusters(target), tiling.threads, tiling.smem_bytes
 
@@ -129,6 +116,12 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         y_array = T.match_buffer(y_ptr, y.shape, y.dtype, align=16)
         x_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
         T.call_packed(ENCODE_TILED, x_map, x.dtype, 2, x_array.data, *x_arguments)
+        if config.boxed:
+            y_map: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(ENCODE_TILED, y_map, y.dtype, 2, y_array.data, *y_arguments)
+            outputs = T.meta_var(T.address_of(y_map))
+        else:
+            outputs = T.meta_var(y_array.data)
         T.device_entry()
         # Without a bound ptxas does not know the registers at launch and ignores setmaxnreg.
         T.attr({"tirx.launch_bounds_min_blocks_per_sm": 1})
@@ -140,9 +133,10 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         T.evaluate(T.ptx.griddepcontrol.launch_dependents())
+        T.evaluate(T.ptx.griddepcontrol.wait())
         T.evaluate(
             T.cuda.func_call(
-                function.name, smem.data, T.address_of(x_map), weights.data, *terms, y_array.data,
+                function.name, smem.data, T.address_of(x_map), weights.data, *terms, outputs,
                 block, thread, source_code=function.source,
             )
         )  # fmt: skip
@@ -158,11 +152,6 @@ def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight, and what the epilogue reads of whole tiles."""
-    return (pack_weight(tiling, constants), *pack_terms(tiling, constants))
-
-
-def pack_terms(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
-    """What the epilogue reads, of whole tiles; constants may be those of fewer columns."""
     view = tiling.view
     terms = view.terms(constants)
 
@@ -177,4 +166,4 @@ def pack_terms(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray,
     if any(spec.name == "scale" for spec in specs):
         given["scale"] = packed_scales(view.epilogue, terms, padded)
     own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
-    return tuple(own)
+    return (pack_weight(tiling, constants), *own)

@@ -3,7 +3,7 @@
 One thread loads boxes of x by TMA and stages of weights, which lie as they are read, by plain bulk
 copies. Blocks of a cluster have the same rows of x, of which each loads a part for all. Consumers
 finish their sums in registers, turn some rows of y at a time in shared memory, and store them as
-vectors.
+vectors, or by TMA while they go on.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ SOURCE = r"""
 constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADATA_BYTES = 512;
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
-constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + 16;
-constexpr int ALL = BLOCKS * COLUMNS / 2;
+constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
+constexpr int ALL = BLOCKS * COLUMNS / 2, FURTHEST = (STAGES < K_STAGES ? STAGES : K_STAGES) - 1;
 
 // Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
 // weights after the other, a tile for each of their blocks.
 struct Tile { int rows, weights; };
-__device__ __forceinline__ Tile tile_of(const Extent& extent, int item, int rank) {
-  const int all_of_group = GROUP * (extent.weight_tiles / CLUSTER);
-  const int first = item / all_of_group * GROUP, inside = item % all_of_group;
+__device__ __forceinline__ Tile tile_of(int item, int rank) {
+  constexpr int ALL_OF_GROUP = GROUP * (WEIGHT_TILES / CLUSTER);
+  const int first = item / ALL_OF_GROUP * GROUP, inside = item % ALL_OF_GROUP;
   const int rows = min(GROUP, ROW_TILES - first);
   return {first + inside % rows, inside / rows * CLUSTER + rank};
 }
@@ -41,42 +41,21 @@ __device__ __forceinline__ void load_rows(
             "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
   }
 }
-// A stage of weights, behind its rows of x.
-__device__ __forceinline__ void load_weights(
-    const Ring& ring, const unsigned char* from, int at, int stage) {
-  const unsigned full = ring.full + 8 * at;
-  barrier_expect(full, X_STAGE + W_STAGE);
-  bulk_copy(ring.stages + at * STAGE_BYTES + X_STAGE, from + (long long)stage * W_STAGE, W_STAGE,
-            full);
-}
 __device__ __forceinline__ void load_tiles(
-    const Ring& ring, const Extent& extent, unsigned long long x_map, const unsigned char* weight,
-    int block) {
+    const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
   Place place;
-  const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
-  // The weights of the first stages are there whatever kernels before this one still write.
-  int ahead = 0;
-  if (block / CLUSTER < items) {
-    const Stages own = stages_of(extent, tile_of(extent, block / CLUSTER, rank).weights);
-    for (; ahead < min(STAGES, own.count); ++ahead)
-      load_weights(ring, weight + (long long)own.first * W_STAGE, ahead, ahead);
-  }
-  asm volatile("griddepcontrol.wait;" : : : "memory");
-  for (int item = block / CLUSTER; item < items; item += CLUSTERS) {
-    const Tile tile = tile_of(extent, item, rank);
+  const int rank = block % CLUSTER;
+  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
+    const Tile tile = tile_of(item, rank);
     const int row = tile.rows * COLUMNS + rank * (COLUMNS / CLUSTER);
-    const Stages own = stages_of(extent, tile.weights);
-    const unsigned char* from = weight + (long long)own.first * W_STAGE;
-    int next = place_of_stage(extent, own, 0);
-    for (int s = 0; s < own.count; ++s, --ahead) {
+    const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
+    for (int s = 0; s < K_STAGES; ++s) {
       const unsigned to = ring.stages + place.stage * STAGE_BYTES;
       const unsigned full = ring.full + 8 * place.stage;
-      const int here = next;
-      next = place_of_stage(extent, own, s + 1);
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
-      if (ahead <= 0) load_weights(ring, from, place.stage, s);
-      const int2 from_x = of_x(here, row);
-      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, from_x.x, from_x.y, full);
+      barrier_expect(full, X_STAGE + W_STAGE);
+      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, s * (128 / SIZE), row, full);
+      bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
       place.next();
     }
   }
@@ -145,20 +124,14 @@ __device__ __forceinline__ void multiply_stage(
   hold(before);
 }
 __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int k_stages,
-    int consumer, int thread) {
-  // Where a tile's stages are not known, a first product that takes no sums makes ptxas put
-  // products of floats one behind the other.
-  if constexpr (ZEROED) {
-    #pragma unroll
-    for (int i = 0; i < ALL; ++i) sums[i] = 0;
-  }
+    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int consumer,
+    int thread) {
   Metadata even = {}, odd = {};
-  for (int s = 0; s < k_stages; s += 2) {
-    multiply_stage(sums, even, odd, ring, smem, place, ZEROED || s > 0, consumer, thread);
+  for (int s = 0; s < K_STAGES; s += 2) {
+    multiply_stage(sums, even, odd, ring, smem, place, s > 0, consumer, thread);
     if (s > 0) release_before(ring, place, thread);
     place.next();
-    if (s + 1 == k_stages) break;
+    if (s + 1 == K_STAGES) break;
     multiply_stage(sums, odd, even, ring, smem, place, true, consumer, thread);
     release_before(ring, place, thread);
     place.next();
@@ -171,25 +144,30 @@ __device__ __forceinline__ void multiply_tile(
   release_before(ring, place, thread);
 }
 
+// What is added, bit by bit, to the place of a column in a row that passes in a swizzled box.
+__device__ __forceinline__ int turned(int row) {
+  return !BOXED ? 0 : OUT_BYTES == 1 ? row / 2 % 4 * 16 : row % 8 * 16;
+}
 // Columns of an instruction, rows of y, to shared memory.
 template <Form FORM> __device__ __forceinline__ void lay_out(
     const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
-  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2;
-  unsigned char* first = to + thread % 4 * 2 * ROW + channel * OUT_BYTES;
+  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2, row = thread % 4 * 2;
+  unsigned char* first = to + row * ROW + (channel * OUT_BYTES ^ turned(row));
+  unsigned char* second = to + (row + 1) * ROW + (channel * OUT_BYTES ^ turned(row + 1));
   #pragma unroll
   for (int j = 0; j < PASS / 8; ++j) {
     const ACC acc[4] = {bits_of(sums[4 * j]), bits_of(sums[4 * j + 2]),
                         bits_of(sums[4 * j + 1]), bits_of(sums[4 * j + 3])};
     const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
-    unsigned char* upper = first + 8 * j * ROW;
+    unsigned char *upper = first + 8 * j * ROW, *lower = second + 8 * j * ROW;
     if constexpr (OUT_BYTES == 1) {
       *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
-      *reinterpret_cast<unsigned short*>(upper + ROW) = (unsigned short)(raw.word[0] >> 16);
+      *reinterpret_cast<unsigned short*>(lower) = (unsigned short)(raw.word[0] >> 16);
     } else {
       #pragma unroll
       for (int i = 0; i < OUT_BYTES / 2; ++i) {
         reinterpret_cast<unsigned*>(upper)[i] = raw.word[i];
-        reinterpret_cast<unsigned*>(upper + ROW)[i] = raw.word[OUT_BYTES / 2 + i];
+        reinterpret_cast<unsigned*>(lower)[i] = raw.word[OUT_BYTES / 2 + i];
       }
     }
   }
@@ -206,58 +184,65 @@ __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, i
 }
 template <Form FORM> __device__ __forceinline__ void finish_tile(
     const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
-    const Way (&ways)[BLOCKS], const Outputs& to, int first_row, int first_block, int consumer,
-    int thread) {
+    const Outputs& to, int first_row, int first_block, int consumer, int thread, int& turn) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
     for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
       const SUM* own = sums + b * (COLUMNS / 2) + pass * (PASS / 2);
+      unsigned char* rows = staged + turn * (PASS * ROW);
+      if constexpr (BOXED) {
+        if (thread == 0)
+          asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(PLACES - 1) : "memory");
+        turn ^= PLACES - 1;
+      }
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      lay_out<FORM>(own, staged, terms[b].bias, terms[b].own, thread);
+      lay_out<FORM>(own, rows, terms[b].bias, terms[b].own, thread);
+      if constexpr (BOXED) asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(staged, to, ways[b], first_row + pass * PASS, first_block + b, thread);
+      store_rows(rows, to, first_row + pass * PASS, first_block + b, thread);
     }
   }
 }
 __device__ __forceinline__ void multiply_tiles(
-    const Ring& ring, const Extent& extent, const unsigned char* smem, unsigned char* staged,
-    const Constants& from, const Outputs& to, int block, int consumer, int thread) {
+    const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
+    const Outputs& to, int block, int consumer, int thread) {
   Place place;
+  int turn = 0;
   SUM sums[ALL];
   const Channels own = shared_terms(from);
-  const int rank = block % CLUSTER, items = extent.weight_tiles / CLUSTER * ROW_TILES;
-  for (int item = block / CLUSTER; item < items; item += CLUSTERS) {
-    const Tile tile = tile_of(extent, item, rank);
+  const int rank = block % CLUSTER;
+  // Consumers begin apart, so that one multiplies while another one has outputs.
+  if constexpr (APART > 0) barrier_wait(ring.full + 8 * min(consumer * APART, FURTHEST), 0);
+  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
+    const Tile tile = tile_of(item, rank);
     const int row = tile.rows * COLUMNS;
     const int first = tile.weights * ROW_BLOCKS + consumer * BLOCKS;
     Terms terms[BLOCKS];  // they come while products run
-    Way ways[BLOCKS];
     #pragma unroll
-    for (int b = 0; b < BLOCKS; ++b) {
+    for (int b = 0; b < BLOCKS; ++b)
       terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
-      ways[b] = way_of(to, first + b, thread);
-    }
-    const int stages = same_for_all(stages_of(extent, tile.weights).count);
-    multiply_tile(sums, ring, smem, place, stages, consumer, thread);
+    multiply_tile(sums, ring, smem, place, consumer, thread);
     if (SATURATES && own.form == Form::PACK)
       finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, terms, ways, to, row, first, consumer, thread);
+          sums, staged, terms, to, row, first, consumer, thread, turn);
     else if (SATURATES && own.form == Form::SHIFT)
       finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, terms, ways, to, row, first, consumer, thread);
+          sums, staged, terms, to, row, first, consumer, thread, turn);
     else
       finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, terms, ways, to, row, first, consumer, thread);
+          sums, staged, terms, to, row, first, consumer, thread, turn);
   }
+  if constexpr (BOXED)
+    if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
 __device__ __forceinline__ void multiply_two_four(
-    unsigned char* smem, const Extent& extent, unsigned long long x_map,
-    const unsigned char* weight, const Constants& from, const Outputs& to, int block, int thread) {
+    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
+    const Constants& from, const Outputs& to, int block, int thread) {
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
   constexpr int STAGED_AT = STAGES * STAGE_BYTES;
-  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PASS * ROW;
+  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
   const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
   if (thread == 0) {
     for (int s = 0; s < STAGES; ++s) {
@@ -270,12 +255,11 @@ __device__ __forceinline__ void multiply_two_four(
   const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (consumer == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
-    if (thread == 128 * CONSUMERS) load_tiles(ring, extent, x_map, weight, block);
+    if (thread == 128 * CONSUMERS) load_tiles(ring, x_map, weight, block);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(CONSUMER_REGISTERS));
-    asm volatile("griddepcontrol.wait;" : : : "memory");
-    multiply_tiles(ring, extent, smem, smem + STAGED_AT + consumer * (PASS * ROW), from, to, block,
-                   consumer, thread % 128);
+    unsigned char* staged = smem + STAGED_AT + consumer * (PLACES * PASS * ROW);
+    multiply_tiles(ring, smem, staged, from, to, block, consumer, thread % 128);
   }
   if constexpr (CLUSTER > 1) {
     __syncwarp();
@@ -283,10 +267,12 @@ __device__ __forceinline__ void multiply_two_four(
   }
 }
 """
-"""multiply_two_four(smem, Extent, x_map, weight, Constants, Outputs, block, thread).
+"""multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
 
-STORE_ROWS stands for struct Outputs, where rows of y go; struct Way, what is known of that way for
-64 columns of a tile; and `way_of` and `store_rows`, such as `WHOLE_ROWS`. Before all of it stand
-struct Extent, how many tiles of weights there are; struct Stages, those of one tile among all
-packed ones; which stage of x each of them multiplies; and where its rows are in the map of x, such
-as `WHOLE_K`. A kernel waits here for those before it."""
+STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
+`VECTORS` of `rows_source`."""
+
+SHIFTS = """
+    const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
+    own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
+"""What reads the float biases, where there are."""

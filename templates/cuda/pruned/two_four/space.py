@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from autoq.search.space import Space
 from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.cost import features
+from autoq.templates.cuda.pruned.two_four.view import TwoFourView
 from autoq.templates.target import Target
 
 COLUMNS = (64, 128, 192, 256)
@@ -14,16 +13,17 @@ _CONSUMERS = (1, 2, 3)
 _BLOCKS = (1, 2)
 _STAGES = (2, 3, 4, 5, 6, 8)
 _GROUPS = (4, 8, 16, 64)
+_APART = (0, 1, 2, 3)
 _OTHER_REGISTERS = 32
 _OF_AN_INSTRUCTION = 27
 
 
-def two_four_space(
-    tiling_of: Callable[[TwoFourConfig], TwoFourTiling],
-    target: Target,
-    beside_sums: int = _OTHER_REGISTERS,
-) -> Space[TwoFourConfig]:
-    """Rings and sums that fit a multiprocessor; beside_sums: further registers of a consumer."""
+def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
+    """Rings and sums that fit a multiprocessor."""
+
+    def tiling_of(config: TwoFourConfig) -> TwoFourTiling:
+        return TwoFourTiling(view, config)
+
     knobs = {
         "columns": COLUMNS,
         "consumers": _CONSUMERS,
@@ -32,6 +32,8 @@ def two_four_space(
         "group": _GROUPS,
         "cluster": (1, 2),
         "passing": COLUMNS,
+        "boxed": (False, True) if view.in_boxes else (False,),
+        "apart": _APART,
     }
 
     def shared_memory_suffices(config: TwoFourConfig) -> bool:
@@ -42,7 +44,7 @@ def two_four_space(
         """A thread holds its sums and what addresses take, at launch those of an instruction."""
         tiling = tiling_of(config)
         one = config.columns // 2 + _OF_AN_INSTRUCTION <= tiling.budget.launch
-        return one and tiling.sums + beside_sums <= tiling.budget.consumer
+        return one and tiling.sums + _OTHER_REGISTERS <= tiling.budget.consumer
 
     def tiles_are_filled(config: TwoFourConfig) -> bool:
         """No tile is twice as large as y either way, unless it is the least."""
@@ -59,8 +61,13 @@ def two_four_space(
         """Rows of y pass in equal parts."""
         return config.columns % config.passing == 0
 
+    def consumers_are_apart(config: TwoFourConfig) -> bool:
+        """Several consumers are apart, all of them by less than the ring has stages."""
+        furthest = (config.consumers - 1) * config.apart
+        return config.apart == 0 or 0 < furthest < config.stages
+
     constraints = (
-        clusters_have_tiles, passes_are_whole, tiles_are_filled, shared_memory_suffices,
-        registers_suffice,
+        consumers_are_apart, clusters_have_tiles, passes_are_whole, tiles_are_filled,
+        shared_memory_suffices, registers_suffice,
     )  # fmt: skip
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))

@@ -43,6 +43,11 @@ class TwoFourView:
         """Bytes of an output."""
         return element(self.epilogue.out_dtype).bytes
 
+    @property
+    def in_boxes(self) -> bool:
+        """Whether TMA can copy 64 columns of y in swizzled rows."""
+        return self.out_bytes <= 2 and self.workload.n * self.out_bytes % 16 == 0
+
     def as_conv2d(self, columns: int) -> Conv2d:
         """What an epilogue of so many columns knows: rows of y are images, columns channels."""
         return Conv2d(n=self.workload.m, h=1, w=1, c=1, k=columns, r=1, s=1, epilogue=self.epilogue)

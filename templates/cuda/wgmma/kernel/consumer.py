@@ -12,6 +12,7 @@ from autoq.templates.cuda.wgmma.kernel.copies import read_numbers
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
+from autoq.templates.cuda.wgmma.kernel.store import store
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.weighing import weigh_tile
 from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
@@ -21,7 +22,6 @@ from autoq.templates.epilogue.cuda.fragments.wgmma_tile import (
     keep_start,
     read_limits,
     start_tile,
-    store_in_a_form,
 )
 from autoq.templates.epilogue.cuda.parameters.arrays import EpilogueArrays
 from autoq.templates.epilogue.cuda.short_forms.long_table import await_table, copy_table
@@ -57,12 +57,13 @@ class RunArrays:
     """What only some kernels have: None, or no arrays, where others have none.
 
     numbers: of a run; ranges: outputs that are quantised by their range write; parts: of tiles
-    that several blocks share; weighed: of a weighed product. block: the block among all copies'.
+    that several blocks share; weighed: of a weighed product; expanded: what says which columns of y
+    are those of the product. block: the block among all copies'.
     """
 
-    def __init__(self, numbers, ranges, parts, weighed, block):
+    def __init__(self, numbers, ranges, parts, weighed, block, expanded):
         self.numbers, self.ranges, self.parts = numbers, ranges, parts
-        self.weighed, self.block = weighed, block
+        self.weighed, self.block, self.expanded = weighed, block, expanded
 
 
 @T.inline
@@ -120,14 +121,6 @@ def begin_tile(plan, accumulator, shared, slot, finish, share, walk):
 
 
 @T.inline
-def store_tile(plan, accumulator, finish, share):
-    """Consumer warpgroup: the outputs of complete sums."""
-    store_in_a_form(
-        plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, share
-    )
-
-
-@T.inline
 def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     """Consumer warpgroup: outputs of a tile whose products have run, but for those of its tail."""
     if plan.epilogue.table:
@@ -137,14 +130,14 @@ def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     elif plan.config.stream_k:
         finish.parts.settle(accumulator, walk)
         if walk.ends_tile:
-            store_tile(plan, accumulator, finish, share)
+            store(plan, accumulator, finish, share)
     elif plan.epilogue.by_range:
         found = T.alloc_local((3,), "float32")
         quantise_tile(
             plan, accumulator, finish.arrays, finish.smem, share, run.ranges, run.block, found
         )
     else:
-        store_tile(plan, accumulator, finish, share)
+        store(plan, accumulator, finish, share)
     if plan.weighing is not None:
         weigh_tile(plan, accumulator, run.weighed, finish.smem, share)
 
@@ -204,7 +197,7 @@ def consume(plan, shared, given, run, limits, at, lane):
         parts = T.meta_var(None)
     slot = T.meta_var(RingPosition(plan.config.slots))
     slot.start(team)
-    finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts))
+    finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts, run.expanded))
     read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread)
     if plan.config.grid.cluster > 1:
         wait_for_cluster()

@@ -59,6 +59,16 @@ def matched_range(plan: PipelinePlan, handles: Sequence[Any]) -> RangeArrays | N
     return RangeArrays(*matched_numbers(numbers), T.match_buffer(words, shape, "uint64", align=16))
 
 
+def matched_expansion(plan: PipelinePlan, handles: Sequence[Any]) -> list[Any]:
+    """Buffers of what an expansion reads, none where there is none."""
+    expansion = plan.expansion
+    specs = (expansion.spans, expansion.places) if expansion else ()
+    return [
+        T.match_buffer(handle, spec.shape, spec.dtype, align=16)
+        for handle, spec in zip(handles, specs, strict=False)
+    ]
+
+
 def matched_numbers(handles: Sequence[Any]) -> list[Any]:
     """Buffers of the numbers of a run, none where the epilogue has none."""
     there = [handle for handle in handles if handle is not None]
@@ -105,6 +115,8 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "n_weight_ptr": plan.weighing is not None,
         "m_parts_ptr": plan.weighing is not None,
         "n_parts_ptr": plan.weighing is not None,
+        "spans_ptr": plan.expansion is not None,
+        "places_ptr": plan.expansion is not None,
         "second_ptr": plan.copies > 1,
         "third_ptr": plan.copies > 2,
     }

@@ -19,6 +19,7 @@ from autoq.templates.cuda.wgmma.kernel.consumer import (
 )
 from autoq.templates.cuda.wgmma.kernel.copies import (
     absent,
+    matched_expansion,
     matched_numbers,
     matched_range,
     matched_spaces,
@@ -43,10 +44,11 @@ def build_pipeline(
     are, weights int8 [padded k * layout.total], bias int32 [border classes, padded k], then unless
     the output is int32 scale float32 (`packed_scales`) and scalars float32 [8], and y (y_shape).
     Where the epilogue is boundable, limits [8] follow the scalars, or a table of outputs does
-    (`packed_scalars`), and tables int32 [n tiles, table words] unless it is uniform. With
-    `stream_k` the plan's workspaces come before y. Where the product is weighed, scales of rows and
-    columns come before these, and what `Weighing.parts` says behind y, as the scale, the zero point
-    and `range_words` of outputs that are quantised by their range.
+    (`packed_scalars`), and tables int32 [n tiles, table words] unless it is uniform; then what an
+    expansion reads, whose y has other columns than the workload. With `stream_k` the plan's
+    workspaces come before y. Where the product is weighed, scales of rows and columns come before
+    these, and what `Weighing.parts` says behind y, as the scale, the zero point and `range_words`
+    of outputs that are quantised by their range.
 
     Of several copies, up to three, what is constant has as many times the first extent, and as
     many outputs follow.
@@ -61,6 +63,7 @@ def build_pipeline(
         x_scale_ptr: T.Optional(T.handle), x_zero_point_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
+        spans_ptr: T.Optional(T.handle), places_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
         second_ptr: T.Optional(T.handle), third_ptr: T.Optional(T.handle),
@@ -84,6 +87,7 @@ def build_pipeline(
         third = T.meta_var(optional(third_ptr, y_shape, epilogue.out_dtype, y_nhwc))
         of_range = T.meta_var(matched_range(plan, (y_scale_ptr, y_zero_point_ptr, ranges_ptr)))
         of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
+        expanded = T.meta_var(matched_expansion(plan, (spans_ptr, places_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
         residual = T.decl_buffer(
@@ -146,7 +150,9 @@ def build_pipeline(
         else:
             shared = T.meta_var(Shared(smem, barriers, ring, slots))
             arrays = T.meta_var(PipelineArrays(bias, scale, scalars, residual, y, row_scale))
-            run = T.meta_var(RunArrays(numbers_of_run, of_range, of_parts, weighed, block))
+            run = T.meta_var(
+                RunArrays(numbers_of_run, of_range, of_parts, weighed, block, expanded)
+            )
             consume(plan, shared, arrays, run, limits, starter, lane)
 
     kernel = main.specialize(**dict.fromkeys(absent(plan)))

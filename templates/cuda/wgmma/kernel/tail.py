@@ -16,23 +16,24 @@ from autoq.templates.cuda.wgmma.kernel.multiply import (
     let_next_team_begin,
     multiply_stage,
 )
+from autoq.templates.cuda.wgmma.kernel.store import store
 from autoq.templates.epilogue.cuda.fragments.thread_share import ThreadShare
-from autoq.templates.epilogue.cuda.fragments.wgmma_tile import store_in_a_form
 
 
 @T.meta_class
 class Finish:
     """What a consumer stores tiles with: arrays, shared memory, a tile's slot, limits.
 
-    parts: the sums of tiles that several blocks share, where they do.
+    parts: the sums of tiles that several blocks share, where they do; expanded: what says which
+    columns of y are those of the product, where they are some.
     """
 
-    def __init__(self, arrays, smem, slot, limits, parts):
+    def __init__(self, arrays, smem, slot, limits, parts, expanded):
         self.arrays = arrays
         self.smem = smem
         self.slot = slot
         self.limits = limits
-        self.parts = parts
+        self.parts, self.expanded = parts, expanded
 
 
 def stage_of_tail(plan, begin, step):
@@ -77,7 +78,7 @@ def finish_block(plan, accumulator, cursor, begin, rank, share, finish, block):
             for step in T.unroll(plan.config.tail_stages):
                 leave(plan, cursor.ring, stage_of_tail(plan, begin, step), rank)
     own = T.meta_var(ThreadShare(share.place, share.thread, share.first_row, share.part, block))
-    store_in_a_form(plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, own)
+    store(plan, accumulator, finish, own)
 
 
 @T.inline
@@ -101,6 +102,4 @@ def finish_tile(plan, accumulator, operands, cursor, rank, share, finish, walk):
         for k in T.serial(stages - plan.config.tail_stages, stages):
             multiply_stage(plan, accumulator, operands, cursor, k, stages, rank, share.thread)
         complete(plan, cursor, rank, share.thread)
-        store_in_a_form(
-            plan, accumulator, finish.arrays, finish.smem, finish.slot, finish.limits, share
-        )
+        store(plan, accumulator, finish, share)

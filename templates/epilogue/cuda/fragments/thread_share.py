@@ -73,8 +73,7 @@ class UnitRows:
 
     def outputs(self, plan, arrays):
         """Where the outputs go."""
-        places = [pixel.index * plan.workload.k + self.channel for pixel in self.pixels]
-        return [arrays.y.ptr_to([place]) for place in places]
+        return [arrays.output(pixel, self.channel, plan.workload.k) for pixel in self.pixels]
 
     def sums(self, plan, accumulator, arrays):
         """What every requantising function takes first: sums, scales, both biases, scalars."""

@@ -17,14 +17,31 @@ class EpilogueArrays:
 
     bias: int32; scale, scalars: float32, any array for int32 outputs, which read neither; residual:
     any array where there is none; words: registers that hold a thread's residuals; y: the output;
-    row_scale: float32, where there is one; of_run: registers of a dynamic epilogue's two numbers.
+    row_scale: float32, where there is one; of_run: registers of a dynamic epilogue's two numbers;
+    staged: where a warp lays out rows in place of y.
     """
 
-    def __init__(self, bias, scale, scalars, residual, words, y, row_scale=None, of_run=None):
+    def __init__(
+        self, bias, scale, scalars, residual, words, y, row_scale=None, of_run=None, staged=None
+    ):
         self.bias, self.scale, self.scalars = bias, scale, scalars
         self.residual, self.words = residual, words
         self.y = y
         self.row_scale, self.of_run = row_scale, of_run
+        self.staged = staged
+
+    def laid_out(self, staged):
+        """The same, with rows in place of y."""
+        return EpilogueArrays(
+            self.bias, self.scale, self.scalars, self.residual, self.words, self.y, self.row_scale,
+            self.of_run, staged,
+        )  # fmt: skip
+
+    def output(self, pixel, channel, channels):
+        """The pointer of an output, of so many channels of a pixel."""
+        if self.staged is not None:
+            return self.staged.at(pixel, channel)
+        return self.y.ptr_to([pixel.index * channels + channel])
 
     def row_scales(self, epilogue, images, exist):
         """The row scales of two rows, by their images; expressions, for those that exist.

@@ -68,6 +68,9 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
     ("workload", "config"),
     [
         (BYTES, TwoFourConfig(128, 2, 1, 3, 4)),
+        (replace(BYTES, m=300, n=304), TwoFourConfig(192, 2, 1, 2, 4, boxed=True, apart=1)),
+        (replace(BYTES, n=496), TwoFourConfig(128, 2, 2, 3, 4, 2, boxed=True, apart=2)),
+        (replace(FLOATS, n=304, bias=True), TwoFourConfig(128, 1, 1, 2, 4, 1, 128, boxed=True)),
         (
             replace(BYTES, m=300, n=200, k=208, in_dtype="uint8", epilogue=Epilogue("int32")),
             TwoFourConfig(64, 1, 2, 2, 4),
@@ -88,7 +91,10 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
             TwoFourConfig(128, 1, 1, 2, 4),
         ),
     ],
-    ids=["bytes", "sums", "table", "float bias", "floats", "clusters", "bfloat16"],
+    ids=[
+        "bytes", "boxes", "boxes of clusters", "boxes of floats", "sums", "table", "float bias",
+        "floats", "clusters", "bfloat16",
+    ],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TwoFourConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)

@@ -1,0 +1,1 @@
+"""Tile-wise weights as dense ones of the columns that are left."""
