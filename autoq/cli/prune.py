@@ -67,6 +67,14 @@ KeepChannels = Annotated[
     bool,
     typer.Option("--keep-channels", help="Leave channels that become constant in the model."),
 ]
+SumsTogether = Annotated[
+    bool,
+    typer.Option(
+        "--sums-together",
+        help="Products whose outputs are added prune the same columns (tw, tvw), so that channels "
+        "of sums leave the model, too.",
+    ),
+]
 
 
 def prune(
@@ -83,6 +91,7 @@ def prune(
     calibration: Calibration = None,
     gradients: Gradients = None,
     keep_channels: KeepChannels = False,
+    sums_together: SumsTogether = False,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -105,7 +114,9 @@ def prune(
     shapes = parse_shapes(input_shapes)
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
-    options = PruneOptions(tuple(skip or ()), limits, calibration, gradients, keep_channels)
+    options = PruneOptions(
+        tuple(skip or ()), limits, calibration, gradients, keep_channels, sums_together
+    )
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)
     left = Counter(one.reason for one in result.left)

@@ -21,15 +21,20 @@ _UNIT = 16
 class DeadChannels:
     """The constant channels of a model whose products lose columns.
 
-    Only channels are left out that nothing but other pruned products reads, through element-wise
-    nodes and pools, and whose rows are pruned in all of these. Where channels are a multiple of 16,
+    weights: those that are pruned, and behind them others. Only channels are left out that nothing
+    but products with such weights reads, through element-wise nodes and pools, and whose rows are
+    pruned in all that are pruned; channels that are added to one another are constant where all of
+    them are. Where channels are a multiple of 16,
     some constant ones stay so that they remain one. A channel whose constant is not 0 needs a bias
     to go to: a Conv's or Gemm's, that of its border where the input is padded, or one that is
     added; of quantised products one of integers, without padding.
     """
 
-    def __init__(self, model: onnx.ModelProto, weights: Sequence[OnnxWeight]) -> None:
-        self._model, self._weights = model, weights
+    def __init__(
+        self, model: onnx.ModelProto, weights: Sequence[OnnxWeight], others: Sequence[OnnxWeight]
+    ) -> None:
+        self._model, self._weights, self._pruned = model, [*weights, *others], len(weights)
+        weights = self._weights
         self._constants = OnnxConstants(model.graph)
         self._links = find_links(model.graph, weights, self._constants)
         self._bias = BiasWriter(model.graph, self._constants)
@@ -48,10 +53,17 @@ class DeadChannels:
         """
         found = [np.zeros(rows, bool) for rows in self._rows]
         for link in self._links:
-            dead = ~columns[link.producer] & self._movable(link)
-            for place in link.consumers:
-                found[place] |= self._rows_of(place, dead)
-        return found
+            if max(link.producers) < self._pruned:
+                kept = np.logical_or.reduce([columns[place] for place in link.producers])
+                for place in link.consumers:
+                    found[place] |= self._rows_of(place, ~kept & self._movable(link))
+        return found[: self._pruned]
+
+    def added_together(self) -> list[tuple[int, ...]]:
+        """Places of pruned weights whose outputs are added, so that only channels that all of
+        them prune are constant."""
+        several = (link.producers for link in self._links if len(link.producers) > 1)
+        return [places for places in several if max(places) < self._pruned]
 
     def remove(self, masks: Sequence[np.ndarray]) -> None:
         """Leave dead channels out of the model, whose weights are pruned by masks [k, n] already.
@@ -59,21 +71,31 @@ class DeadChannels:
         `removed` says afterwards which input channels each product has lost, `count` how many
         channels there are no more.
         """
+        masks = [
+            *masks,
+            *(np.ones(one.values().shape, bool) for one in self._weights[len(masks) :]),
+        ]
         survivors = [np.ones(mask.shape[1], bool) for mask in masks]
-        changed = False
-        for link in reversed(self._links):
-            gone = ~masks[link.producer].any(axis=0) & self._movable(link)
+        found = []
+        for link in self._links:
+            kept = [masks[place].any(axis=0) for place in link.producers]
+            constant = ~np.logical_or.reduce(kept) & self._movable(link)
             for place in link.consumers:
-                kept_rows = masks[place].any(axis=1).reshape(-1, len(gone))
-                gone &= ~kept_rows.any(axis=0)
-            constant = gone.copy()
-            gone[np.flatnonzero(gone)[: _kept_back(gone)]] = False
+                if place < self._pruned:
+                    kept_rows = masks[place].any(axis=1).reshape(-1, len(constant))
+                    constant &= ~kept_rows.any(axis=0)
             if constant.any():
-                changed = True
+                gone = constant.copy()
+                gone[np.flatnonzero(gone)[: _kept_back(gone)]] = False
                 self.count += int(gone.sum())
-                survivors[link.producer] = ~gone
-                self._shrink(link, gone, constant, masks, survivors)
-        if changed:
+                found.append((link, gone, constant))
+        for link, gone, _ in found:
+            self._leave_out(link, gone)
+            for place in link.producers:
+                survivors[place] = ~gone
+        for link, gone, constant in reversed(found):
+            self._add(link, gone, constant, masks, survivors)
+        if found:
             self._constants.drop_unread()
             del self._model.graph.value_info[:]
             self._free_constants()
@@ -90,7 +112,18 @@ class DeadChannels:
         """The rows of a matrix, bool [k], that are left out of the model."""
         return self._rows_of(place, self.removed[place])
 
-    def _shrink(
+    def _leave_out(self, link: Link, gone: np.ndarray) -> None:
+        """Take the channels `gone` out of the producers and of what lies between."""
+        for place in link.producers:
+            producer = self._weights[place]
+            node = producer.readers[0]
+            self._constants.take(node, 1, ~gone, _axes(producer)[0])
+            if len(node.input) > 2 and node.input[2]:
+                self._constants.take(node, 2, ~gone, 0)
+        for between, index, axis in link.constants:
+            self._constants.take(between, index, ~gone, axis)
+
+    def _add(
         self,
         link: Link,
         gone: np.ndarray,
@@ -98,10 +131,11 @@ class DeadChannels:
         masks: Sequence[np.ndarray],
         survivors: Sequence[np.ndarray],
     ) -> None:
-        """Leave `gone` out, a part of the `constant` channels, whose rows are all pruned."""
+        """Add to the consumers what the `constant` channels are, and take `gone` out of them."""
         for place, name in link.consumers.items():
             weight = self._weights[place]
-            by_tap = self._added(place, np.where(constant, link.outputs[name], 0))
+            moved = constant if place < self._pruned else gone  # others multiply what stays
+            by_tap = self._added(place, np.where(moved, link.outputs[name], 0))
             by_tap[:, ~masks[place].any(axis=0)] = 0
             node = weight.readers[0]
             if by_tap.any():
@@ -109,13 +143,6 @@ class DeadChannels:
                 self._bias.add(node, by_tap[:, survivors[place]], kinds, weight)
             self._constants.take(node, 1, ~gone, _axes(weight)[1])
             self.removed[place] |= gone
-        producer = self._weights[link.producer]
-        node = producer.readers[0]
-        self._constants.take(node, 1, ~gone, _axes(producer)[0])
-        if len(node.input) > 2 and node.input[2]:
-            self._constants.take(node, 2, ~gone, 0)
-        for between, index, axis in link.constants:
-            self._constants.take(between, index, ~gone, axis)
 
     def _added(self, place: int, values: np.ndarray) -> np.ndarray:
         """What constant channels [c] add through each tap, [taps, n]."""

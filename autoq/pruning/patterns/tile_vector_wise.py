@@ -20,13 +20,15 @@ def tile_vector_wise(
     granularity: int,
     vector: Vector,
     dead_rows: DeadRows | None = None,
+    together: Sequence[Sequence[int]] = (),
 ) -> list[TileWise]:
     """Tiles whose columns keep `vector.kept` of every `vector.of` consecutive surviving rows.
 
     A tile of fewer rows than a vector keeps at least one weight of each column.
     """
     before = [Bounds(_before(one.least, vector), _before(one.most, vector)) for one in bounds]
-    tiles = tile_wise(scores, _before(sparsity, vector), before, granularity, dead_rows=dead_rows)
+    share = _before(sparsity, vector)
+    tiles = tile_wise(scores, share, before, granularity, dead_rows=dead_rows, together=together)
     return [
         dataclasses.replace(
             made, vector=vector, tiles=tuple(_kept(one, tile, vector) for tile in made.tiles)

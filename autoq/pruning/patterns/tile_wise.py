@@ -23,14 +23,16 @@ def tile_wise(
     granularity: int,
     run: int = 1,
     dead_rows: DeadRows | None = None,
+    together: Sequence[Sequence[int]] = (),
 ) -> list[TileWise]:
     """Tiles of matrices [k, n] whose columns are ranked together, and then whose rows are.
 
     Columns take 1 - sqrt(1 - sparsity), or a little less where no count of whole columns is that;
     the rows take what is left. A row is pruned in a tile of `granularity` surviving columns alone,
-    or `run` consecutive rows are together. Rows that are dead are pruned first.
+    or `run` consecutive rows are together. Rows that are dead are pruned first. together: places of
+    matrices, of as many columns each, that keep the same ones.
     """
-    columns = _columns(scores, sparsity, bounds)
+    columns = _columns(scores, sparsity, bounds, together)
     dead = dead_rows(columns) if dead_rows else [np.zeros(len(one), bool) for one in scores]
     tiles = [
         [surviving[i : i + granularity] for i in range(0, len(surviving), granularity)]
@@ -52,20 +54,30 @@ def _half(sparsity: float) -> float:
 
 
 def _columns(
-    scores: Sequence[np.ndarray], sparsity: float, bounds: Sequence[Bounds]
+    scores: Sequence[np.ndarray],
+    sparsity: float,
+    bounds: Sequence[Bounds],
+    together: Sequence[Sequence[int]],
 ) -> list[np.ndarray]:
     """The columns that each matrix keeps, bool [n]."""
-    units = [
-        Units(
-            one.mean(axis=0),
-            np.full(one.shape[1], one.shape[0]),
-            _half(bound.least) * one.size,
-            _half(bound.most) * one.size,
-        )
-        for one, bound in zip(scores, bounds, strict=True)
-    ]
+    grouped = {place for places in together for place in places}
+    groups = [*together, *([place] for place in range(len(scores)) if place not in grouped)]
+    units = []
+    for places in groups:
+        rows = sum(scores[place].shape[0] for place in places)
+        sums = sum(scores[place].sum(axis=0) for place in places)
+        count = scores[places[0]].shape[1]
+        least = max(_half(bounds[place].least) for place in places)
+        most = min(_half(bounds[place].most) for place in places)
+        size = rows * count
+        units.append(Units(sums / rows, np.full(count, rows), least * size, most * size))
     total = sum(one.size for one in scores)
-    return [~chosen for chosen in select(units, _half(sparsity) * total, at_most=True)]
+    kept: dict[int, np.ndarray] = {}
+    for places, chosen in zip(
+        groups, select(units, _half(sparsity) * total, at_most=True), strict=True
+    ):
+        kept |= dict.fromkeys(places, ~chosen)
+    return [kept[place] for place in range(len(scores))]
 
 
 class _Runs(NamedTuple):

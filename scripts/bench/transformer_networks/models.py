@@ -45,7 +45,8 @@ class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
     network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
-    the pattern of its weights, of which `skip` are left alone.
+    the pattern of its weights, of which `skip` are left alone; sums_together is that of
+    `PruneOptions`.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Case:
     form: str = "int8"
     pruned: Pattern | None = None
     skip: tuple[str, ...] = ()
+    sums_together: bool = False
 
     @property
     def tokens(self) -> bool:
@@ -108,6 +110,8 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
     )  # fmt: skip
     found["resnet50"] = resnet
     found["resnet50_pruned"] = _pruned(resnet, Pattern.make("tw", 64))
+    together = replace(resnet, title=f"{resnet.title}, sums together", sums_together=True)
+    found["resnet50_pruned_together"] = _pruned(together, Pattern.make("tw", 64))
     found["bert384_pruned"] = _pruned(found["bert384"], Pattern.make("tvw", 128))
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
@@ -156,7 +160,9 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
     finished = plain.with_suffix(".int8.onnx")
     if case.pruned is not None:
         whole = plain.rename(plain.with_suffix(".whole.onnx"))
-        alike = PruneOptions(bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip)
+        alike = PruneOptions(
+            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip, sums_together=case.sums_together
+        )
         prune(whole, plain, case.pruned, _SPARSITY, alike)
         whole.unlink()
     quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, finished)
