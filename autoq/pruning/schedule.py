@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,13 @@ from autoq.errors import InputError
 from autoq.pruning.importance import magnitude
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
+from autoq.pruning.patterns.tile_wise import DeadRows
 from autoq.pruning.ranking import Bounds
 from autoq.templates.sparse.pruned_matrix import Pruned
 
 Matrices = Mapping[str, np.ndarray]
+Reads = Mapping[str, Sequence[str]]
+"""By name of a weight those whose products it multiplies, added up where they are several."""
 Score = Callable[[Matrices], Matrices]
 """The importance of every weight, [k, n] by name, of weights that are as they are now."""
 
@@ -70,22 +73,30 @@ def prune_in_stages(
     fine_tune: FineTune | None = None,
     score: Score | None = None,
     bounds: Mapping[str, Bounds] | None = None,
+    reads: Reads | None = None,
+    sums_together: bool = False,
 ) -> Stage:
     """The last stage of pruning weights [k, n] to `sparsity`, `step` further at a time.
 
     Each stage ranks the weights as the one before left them, by `score`, their magnitudes where
     None, prunes them, and has `fine_tune` train what is left; whatever that returns, what is
-    pruned is zero in the result. `bounds` are those of `prune_matrices`, by name.
+    pruned is zero in the result. `bounds` are those of `prune_matrices`, by name. With `reads`, tw
+    and tvw prune rows of constant channels first, and `sums_together` has products that are added
+    prune the same columns, as in `PruneOptions`.
     Raises InputError for options that do not fit, and for weights or scores of other shapes that a
     callback returns.
     """
     current = {name: np.array(one) for name, one in weights.items()}
     stage = Stage(0.0, current, {})
+    dead_rows, together = _linked(current, reads or {}, sums_together)
     limits = None if bounds is None else [bounds.get(name, Bounds()) for name in current]
     for reached in stage_sparsities(pattern, sparsity, step) or [0.0]:
         scores = score(current) if score else {n: magnitude(one) for n, one in current.items()}
         _require_alike(scores, current, "score")
-        made = prune_matrices([scores[name] for name in current], pattern, reached, limits)
+        made = prune_matrices(
+            [scores[name] for name in current], pattern, reached, limits, dead_rows,
+            together=together,
+        )  # fmt: skip
         structures = dict(zip(current, made, strict=True))
         stage = Stage(reached, _masked(current, structures), structures)
         if fine_tune is not None:
@@ -94,6 +105,29 @@ def prune_in_stages(
             stage = Stage(reached, _masked(trained, structures), structures)
         current = stage.weights
     return stage
+
+
+def _linked(
+    weights: Matrices, reads: Reads, sums_together: bool
+) -> tuple[DeadRows | None, list[tuple[int, ...]]]:
+    """What `prune_matrices` wants to know of products that read others."""
+    places = {name: place for place, name in enumerate(weights)}
+    unknown = [
+        name for reader, read in reads.items() for name in (reader, *read) if name not in places
+    ]
+    if unknown:
+        raise InputError(f"reads {unknown[0]!r}: no weight; they are {', '.join(places)!s:.300}")
+    sums = {tuple(sorted(places[one] for one in read)) for read in reads.values() if len(read) > 1}
+
+    def dead_rows(columns: list[np.ndarray]) -> list[np.ndarray]:
+        dead = [np.zeros(len(one), bool) for one in weights.values()]
+        for reader, read in reads.items():
+            kept = np.logical_or.reduce([columns[places[one]] for one in read])
+            rows = dead[places[reader]]
+            rows |= np.tile(~kept, len(rows) // len(kept))
+        return dead
+
+    return dead_rows if reads else None, sorted(sums) if sums_together else []
 
 
 def _masked(weights: Matrices, structures: Mapping[str, Pruned]) -> dict[str, np.ndarray]:
