@@ -44,7 +44,7 @@ PATTERNS = {
     "tvw-4": Pattern.make("tvw", 16),
     "tvw-16": Pattern.make("tvw", 16, "8:16"),
 }
-SUMS_TOGETHER = "tw-16-sums"
+JOINT = "tw-16-joint"
 """As tw-16, but products that are added prune the same columns."""
 UNSEEN = 4000
 
@@ -102,9 +102,9 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
     """
     torch.set_num_threads(1)
     torch.manual_seed(run.seed)
-    task, together = TASKS[run.task], run.pattern == SUMS_TOGETHER
-    pattern = PATTERNS[run.pattern.removesuffix("-sums")]
-    if together and not task.reads:
+    task, joint = TASKS[run.task], run.pattern == JOINT
+    pattern = PATTERNS[run.pattern.removesuffix("-joint")]
+    if joint and not task.reads:
         return "nothing is known of its sums"
     data, unseen = task.data(run.samples, 1), task.data(UNSEEN, 2)
     module = task.network()
@@ -122,14 +122,14 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
     try:
         module.load_state_dict(run.dense)
         once = prune_in_stages(
-            matrices(weights), pattern, run.sparsity, 1.0, None, score, None, task.reads, together
+            matrices(weights), pattern, run.sparsity, 1.0, None, score, None, task.reads, joint
         )
         write(weights, once.weights)
         at_once = accuracy(module, unseen)
         module.load_state_dict(run.dense)
         last = prune_in_stages(
             matrices(weights), pattern, run.sparsity, 0.25, fine_tune, score, None, task.reads,
-            together,
+            joint,
         )  # fmt: skip
     except AutoqError as error:
         return str(error)
@@ -156,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", default=",".join(TASKS))
     parser.add_argument("--sparsities", default="0.5,0.75,0.9")
-    parser.add_argument("--patterns", default=",".join((*PATTERNS, SUMS_TOGETHER)))
+    parser.add_argument("--patterns", default=",".join((*PATTERNS, JOINT)))
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--epochs", type=int, help="of the dense network; each has its own")
     parser.add_argument("--fine-tuning", type=int, default=3, help="epochs of each stage")

@@ -67,12 +67,12 @@ KeepChannels = Annotated[
     bool,
     typer.Option("--keep-channels", help="Leave channels that become constant in the model."),
 ]
-SumsTogether = Annotated[
+JointChannels = Annotated[
     bool,
     typer.Option(
-        "--sums-together",
-        help="Products whose outputs are added prune the same columns (tw, tvw), so that channels "
-        "of sums leave the model, too.",
+        "--joint-channels",
+        help="Prune the same columns of products that are added, and whole heads of attention, so "
+        "that these leave the model, too (tw, tvw).",
     ),
 ]
 
@@ -91,7 +91,7 @@ def prune(
     calibration: Calibration = None,
     gradients: Gradients = None,
     keep_channels: KeepChannels = False,
-    sums_together: SumsTogether = False,
+    joint_channels: JointChannels = False,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -115,7 +115,7 @@ def prune(
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
     options = PruneOptions(
-        tuple(skip or ()), limits, calibration, gradients, keep_channels, sums_together
+        tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels
     )
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)

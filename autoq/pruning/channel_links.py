@@ -22,19 +22,41 @@ ELEMENTWISE = frozenset(
 _POOLS = frozenset(("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool"))
 
 
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """A number in the shape that a Reshape reads: of channels, or of groups of them."""
+
+    node: onnx.NodeProto
+    position: int
+
+
 @dataclass(eq=False)
 class Link:
     """Output channels that only other products read, of a product or of several that are added.
 
     producers, consumers: places among the weights. constants: inputs of the nodes between with a
     value for each channel, as (node, input, axis). outputs: the value of a channel whose weights
-    are zero in all producers, [n], by the name of each tensor that a consumer reads.
+    are zero in all producers, [n], by the name of each tensor that a consumer reads. unit:
+    consecutive channels that can only leave together. unread: products of as many channels, which
+    nothing reads where those are constant. extents: what shapes say of the channels.
     """
 
     producers: tuple[int, ...]
     consumers: dict[int, str] = field(default_factory=dict)
     constants: list[tuple[onnx.NodeProto, int, int]] = field(default_factory=list)
     outputs: dict[str, np.ndarray] = field(default_factory=dict)
+    unit: int = 1
+    unread: tuple[int, ...] = ()
+    extents: list[Extent] = field(default_factory=list)
+
+    @property
+    def narrowed(self) -> tuple[int, ...]:
+        """The products whose channels leave."""
+        return (*self.producers, *self.unread)
+
+    def in_units(self, channels: np.ndarray) -> np.ndarray:
+        """Of channels, bool [n], those whose whole unit is among them."""
+        return np.repeat(channels.reshape(-1, self.unit).all(axis=1), self.unit)
 
 
 class _Leaves(Exception):

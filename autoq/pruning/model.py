@@ -42,9 +42,9 @@ class PruneOptions:
     too. gradients: the same with an array for every weight by the name of its initializer or node,
     in the shape of the weight or one such a sample: weights are ranked by the loss that their
     removal incurs. Without either they are ranked by their size. keep_channels: whether channels
-    that become constant stay in the model. sums_together: whether products whose outputs are added
-    prune the same columns, by the importance of these in all of them, so that channels of the sum
-    become constant, too.
+    that become constant stay in the model. joint_channels: whether products prune the same columns
+    whose outputs are added, and columns of an attention's head go together, by their importance in
+    all of these, so that channels of sums and heads become constant, too.
     """
 
     skip: Sequence[str] = ()
@@ -52,7 +52,7 @@ class PruneOptions:
     calibration: Arrays | None = None
     gradients: Arrays | None = None
     keep_channels: bool = False
-    sums_together: bool = False
+    joint_channels: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,9 @@ def prune(
             f"{pattern!r:.40} with {options!r:.40}: a Pattern or its name and PruneOptions do"
         )
     pattern.require_sparsity(sparsity)
-    if options.sums_together and pattern.kind not in _OF_COLUMNS:
+    if options.joint_channels and pattern.kind not in _OF_COLUMNS:
         raise InputError(
-            f"sums together: {pattern} prunes no columns; {' and '.join(_OF_COLUMNS)} do"
+            f"joint channels: {pattern} prunes no columns; {' and '.join(_OF_COLUMNS)} do"
         )
     target = as_path(output)
     require_writable(target)
@@ -145,11 +145,11 @@ def _prune_weights(
     scores = _scores(proto, weights, options)
     bounds = [options.bounds or default_bounds(sparsity)] * len(weights)
     removes = pattern.kind in _WITH_DEAD_CHANNELS and not options.keep_channels
-    channels = DeadChannels(proto, weights, others) if removes or options.sums_together else None
-    together = channels.added_together() if channels and options.sums_together else []
+    channels = DeadChannels(proto, weights, others) if removes or options.joint_channels else None
+    joint = channels.joint() if channels and options.joint_channels else []
     dead = channels if removes else None
     rows = dead.rows if dead is not None else None
-    structures = prune_matrices(scores, pattern, sparsity, bounds, rows, together=together)
+    structures = prune_matrices(scores, pattern, sparsity, bounds, rows, joint=joint)
     masks = [one.mask for one in structures]
     for weight, mask in zip(weights, masks, strict=True):
         weight.prune(mask)

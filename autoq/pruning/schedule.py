@@ -12,7 +12,7 @@ from autoq.errors import InputError
 from autoq.pruning.importance import magnitude
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
-from autoq.pruning.patterns.tile_wise import DeadRows
+from autoq.pruning.patterns.tile_wise import DeadRows, Joint
 from autoq.pruning.ranking import Bounds
 from autoq.templates.sparse.pruned_matrix import Pruned
 
@@ -74,28 +74,28 @@ def prune_in_stages(
     score: Score | None = None,
     bounds: Mapping[str, Bounds] | None = None,
     reads: Reads | None = None,
-    sums_together: bool = False,
+    joint_channels: bool = False,
 ) -> Stage:
     """The last stage of pruning weights [k, n] to `sparsity`, `step` further at a time.
 
     Each stage ranks the weights as the one before left them, by `score`, their magnitudes where
     None, prunes them, and has `fine_tune` train what is left; whatever that returns, what is
     pruned is zero in the result. `bounds` are those of `prune_matrices`, by name. With `reads`, tw
-    and tvw prune rows of constant channels first, and `sums_together` has products that are added
+    and tvw prune rows of constant channels first, and `joint_channels` has products that are added
     prune the same columns, as in `PruneOptions`.
     Raises InputError for options that do not fit, and for weights or scores of other shapes that a
     callback returns.
     """
     current = {name: np.array(one) for name, one in weights.items()}
     stage = Stage(0.0, current, {})
-    dead_rows, together = _linked(current, reads or {}, sums_together)
+    dead_rows, joint = _linked(current, reads or {}, joint_channels)
     limits = None if bounds is None else [bounds.get(name, Bounds()) for name in current]
     for reached in stage_sparsities(pattern, sparsity, step) or [0.0]:
         scores = score(current) if score else {n: magnitude(one) for n, one in current.items()}
         _require_alike(scores, current, "score")
         made = prune_matrices(
             [scores[name] for name in current], pattern, reached, limits, dead_rows,
-            together=together,
+            joint=joint,
         )  # fmt: skip
         structures = dict(zip(current, made, strict=True))
         stage = Stage(reached, _masked(current, structures), structures)
@@ -108,8 +108,8 @@ def prune_in_stages(
 
 
 def _linked(
-    weights: Matrices, reads: Reads, sums_together: bool
-) -> tuple[DeadRows | None, list[tuple[int, ...]]]:
+    weights: Matrices, reads: Reads, joint_channels: bool
+) -> tuple[DeadRows | None, list[Joint]]:
     """What `prune_matrices` wants to know of products that read others."""
     places = {name: place for place, name in enumerate(weights)}
     unknown = [
@@ -127,7 +127,9 @@ def _linked(
             rows |= np.tile(~kept, len(rows) // len(kept))
         return dead
 
-    return dead_rows if reads else None, sorted(sums) if sums_together else []
+    return dead_rows if reads else None, [
+        Joint(places) for places in sorted(sums)
+    ] if joint_channels else []
 
 
 def _masked(weights: Matrices, structures: Mapping[str, Pruned]) -> dict[str, np.ndarray]:

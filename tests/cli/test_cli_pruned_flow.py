@@ -74,7 +74,7 @@ def test_networks_from_dense_to_outputs_on_a_gpu(autoq, folder, name, pattern):
     rng = np.random.default_rng(5)
     x = rng.integers(0, 500, shape) if len(shape) == 2 else rng.standard_normal(shape, np.float32)
     np.savez("batch.npz", input=x)
-    pruning = ("--pattern", pattern, "--granularity", 64, "--sparsity", 0.75, "--sums-together")
+    pruning = ("--pattern", pattern, "--granularity", 64, "--sparsity", 0.75, "--joint-channels")
     _ok(autoq("prune", "dense.onnx", "-o", "pruned.onnx", *pruning))
     _ok(autoq("quantize", "pruned.onnx", "--calibration", "batch.npz", "-o", "m.onnx"))
     out = _ok(autoq("tune", "m.onnx", "--target", "cuda", "--trials", 12, "-o", "m.jsonl"))

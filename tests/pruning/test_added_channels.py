@@ -11,6 +11,7 @@ from autoq.models import resnet
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.pattern import Pattern
+from autoq.pruning.patterns.tile_wise import Joint
 from autoq.pruning.ranking import Bounds
 from autoq.quantization.quantize import quantize
 
@@ -101,9 +102,9 @@ def model(tmp_path):
     return tmp_path / "m.onnx"
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_a_residual_sum_without_its_constant_channels(tmp_path, model, together):
-    options = PruneOptions(("last",), ALIKE, sums_together=together)
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_residual_sum_without_its_constant_channels(tmp_path, model, joint):
+    options = PruneOptions(("last",), ALIKE, joint_channels=joint)
     result = prune(model, tmp_path / "out.onnx", TW, 0.75, options)
     onnx.checker.check_model(onnx.load(tmp_path / "out.onnx"), full_check=True)
     kept = by_hand(model, tmp_path / "hand.onnx", result)
@@ -118,7 +119,7 @@ def test_a_residual_sum_without_its_constant_channels(tmp_path, model, together)
         "one": [inner[0], 8], "two": [outer, inner[0]], "side": [outer, 8],
         "three": [inner[1], outer], "four": [outer, inner[1]], "last": [10, outer],
     }  # fmt: skip
-    if together:
+    if joint:
         assert outer == 32 and all((kept[name] == summed).all() for name in ("two", "side", "four"))
     else:
         assert not (kept["two"] == kept["side"]).all()
@@ -126,7 +127,7 @@ def test_a_residual_sum_without_its_constant_channels(tmp_path, model, together)
 
 def test_a_quantised_residual_sum_without_its_constant_channels(tmp_path, model):
     pruned, integers = tmp_path / "p.onnx", tmp_path / "q.onnx"
-    prune(model, pruned, TW, 0.75, PruneOptions(("last",), ALIKE, sums_together=True))
+    prune(model, pruned, TW, 0.75, PruneOptions(("last",), ALIKE, joint_channels=True))
     x = np.random.default_rng(1).standard_normal((2, 8, 7, 6)).astype(np.float32)
     quantize(pruned, {"x": x}, integers)
     y, expected = (run_onnxruntime(file, {"x": x})["y"] for file in (integers, pruned))
@@ -136,7 +137,7 @@ def test_a_quantised_residual_sum_without_its_constant_channels(tmp_path, model)
 def test_a_whole_network_keeps_half_of_each_sum(tmp_path):
     """The first stage adds to a pool of a convolution that is not pruned."""
     onnx.save(resnet(18, image=32), str(tmp_path / "m.onnx"))
-    options = PruneOptions(("conv1", "fc"), ALIKE, sums_together=True)
+    options = PruneOptions(("conv1", "fc"), ALIKE, joint_channels=True)
     result = prune(
         tmp_path / "m.onnx", tmp_path / "out.onnx", Pattern.make("tw", 64), 0.75, options
     )
@@ -152,7 +153,7 @@ def test_columns_that_go_together_are_the_least_important_of_all_matrices():
     rng = np.random.default_rng(2)
     scores = [rng.random((40, 32)), rng.random((80, 32)), rng.random((40, 32))]
     scores[0][:, :16] += 3.0
-    made = prune_matrices(scores, TW, 0.75, [ALIKE] * 3, together=[(0, 1)])
+    made = prune_matrices(scores, TW, 0.75, [ALIKE] * 3, joint=[Joint((0, 1))])
     first, second, third = (one.mask.any(axis=0) for one in made)
     assert (first == second).all() and not (second == third).all()
     assert first[:16].all() and not first[16:].any()
@@ -163,7 +164,7 @@ def test_columns_that_go_together_are_the_least_important_of_all_matrices():
 def test_patterns_without_columns_have_no_sums(tmp_path, model):
     for name in ("ew", "vw", "bw", "tew"):
         with pytest.raises(InputError, match="prunes no columns; tw and tvw do"):
-            options = PruneOptions(sums_together=True)
+            options = PruneOptions(joint_channels=True)
             prune(model, tmp_path / "out.onnx", Pattern.make(name), 0.5, options)
 
 
@@ -173,5 +174,5 @@ def test_sums_of_what_is_no_product_keep_their_channels(tmp_path, model):
     side.CopyFrom(helper.make_node("AveragePool", ["x2"], ["d"], "side", kernel_shape=[1, 1]))
     proto.graph.input.append(helper.make_tensor_value_info("x2", TensorProto.FLOAT, [2, 64, 7, 6]))
     onnx.save(proto, str(model))
-    prune(model, tmp_path / "out.onnx", TW, 0.75, PruneOptions(("last",), sums_together=True))
+    prune(model, tmp_path / "out.onnx", TW, 0.75, PruneOptions(("last",), joint_channels=True))
     assert widths(tmp_path / "out.onnx")["three"][1] == 64

@@ -45,7 +45,7 @@ class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
     network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
-    the pattern of its weights, of which `skip` are left alone; sums_together is that of
+    the pattern of its weights, of which `skip` are left alone; joint_channels is that of
     `PruneOptions`.
     """
 
@@ -56,7 +56,7 @@ class Case:
     form: str = "int8"
     pruned: Pattern | None = None
     skip: tuple[str, ...] = ()
-    sums_together: bool = False
+    joint_channels: bool = False
 
     @property
     def tokens(self) -> bool:
@@ -110,9 +110,10 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
     )  # fmt: skip
     found["resnet50"] = resnet
     found["resnet50_pruned"] = _pruned(resnet, Pattern.make("tw", 64))
-    together = replace(resnet, title=f"{resnet.title}, sums together", sums_together=True)
-    found["resnet50_pruned_together"] = _pruned(together, Pattern.make("tw", 64))
     found["bert384_pruned"] = _pruned(found["bert384"], Pattern.make("tvw", 128))
+    for name in ("resnet50_pruned", "bert384_pruned"):
+        title = f"{found[name].title}, joint channels"
+        found[f"{name}_joint"] = replace(found[name], title=title, joint_channels=True)
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
         (batch, 128), "dynamic",
@@ -161,7 +162,7 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
     if case.pruned is not None:
         whole = plain.rename(plain.with_suffix(".whole.onnx"))
         alike = PruneOptions(
-            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip, sums_together=case.sums_together
+            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip, joint_channels=case.joint_channels
         )
         prune(whole, plain, case.pruned, _SPARSITY, alike)
         whole.unlink()
