@@ -16,8 +16,10 @@ from autoq.pruning.onnx_constants import OnnxConstants
 from autoq.pruning.onnx_weights import OnnxWeight
 from autoq.pruning.patterns.tile_wise import Joint
 
-_UNIT = 16
-"""Bytes that kernels copy at once: channels that are a multiple of it remain one."""
+_LEAST_UNIT, _MOST_UNIT = 16, 64
+"""What a number of channels is a multiple of, which it remains: kernels copy 16 bytes at once, and
+their tiles have 64 channels and more. On an H200 a 1x1 convolution of 32 channels to 240 takes 195
+us, untuned, where one to 256 takes 69 (128 images of 56 x 56)."""
 
 
 class DeadChannels:
@@ -27,9 +29,9 @@ class DeadChannels:
     but products with such weights reads, through element-wise nodes and pools, and whose rows are
     pruned in all that are pruned; channels that are added to one another are constant where all of
     them are, and those of an attention's head leave where all of its values are. Where channels are
-    a multiple of 16, some constant ones stay so that they remain one. A channel whose constant is
-    not 0 needs a bias to go to: a Conv's or Gemm's, that of its border where the input is padded,
-    or one that is added; of quantised products one of integers, without padding.
+    a multiple of 16, 32 or 64, some constant ones stay so that they remain one. A channel whose
+    constant is not 0 needs a bias to go to: a Conv's or Gemm's, that of its border where the input
+    is padded, or one that is added; of quantised products one of integers, without padding.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class DeadChannels:
                     constant &= ~kept_rows.any(axis=0)
             constant = link.in_units(constant)
             if constant.any():
-                gone = _without_a_rest(constant, link.unit)
+                gone = without_a_rest(constant, link.unit)
                 self.count += int(gone.sum())
                 found.append((link, gone, constant))
         for link, gone, _ in found:
@@ -182,12 +184,15 @@ class DeadChannels:
         return np.tile(channels, self._rows[place] // len(channels))
 
 
-def _without_a_rest(constant: np.ndarray, unit: int) -> np.ndarray:
-    """The constant channels that leave: some stay up to a multiple of 16, or so that one does."""
+def without_a_rest(constant: np.ndarray, unit: int) -> np.ndarray:
+    """The constant channels that leave: some stay, so that as large a unit divides the others."""
     gone, count = constant.copy(), len(constant)
+    whole = _MOST_UNIT
+    while whole > _LEAST_UNIT and (count % whole or count < 4 * whole):
+        whole //= 2
     for start in np.flatnonzero(constant)[::unit]:
         left = count - int(gone.sum())
-        if left and (count % _UNIT or left % _UNIT == 0):
+        if left and (count % whole or left % whole == 0):
             break
         gone[start : start + unit] = False
     return gone
