@@ -22,7 +22,7 @@ from typing import Any
 
 from autoq.errors import AutoqError, InputError
 from autoq.pruning.pattern import Pattern
-from autoq.pruning.schedule import Stage, prune_in_stages
+from autoq.pruning.schedule import Reads, Stage, prune_in_stages
 from autoq.pruning.torch_modules import KeptMasks, matrices, prunable, taylor_scores, write
 
 try:
@@ -106,6 +106,7 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
     pattern = PATTERNS[run.pattern.removesuffix("-joint")]
     if joint and not task.reads:
         return "nothing is known of its sums"
+    reads = Reads(task.reads, joint)
     data, unseen = task.data(run.samples, 1), task.data(UNSEEN, 2)
     module = task.network()
     weights = prunable(module, task.skipped)
@@ -122,15 +123,14 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
     try:
         module.load_state_dict(run.dense)
         once = prune_in_stages(
-            matrices(weights), pattern, run.sparsity, 1.0, None, score, None, task.reads, joint
+            matrices(weights), pattern, run.sparsity, 1.0, None, score, reads=reads
         )
         write(weights, once.weights)
         at_once = accuracy(module, unseen)
         module.load_state_dict(run.dense)
         last = prune_in_stages(
-            matrices(weights), pattern, run.sparsity, 0.25, fine_tune, score, None, task.reads,
-            joint,
-        )  # fmt: skip
+            matrices(weights), pattern, run.sparsity, 0.25, fine_tune, score, reads=reads
+        )
     except AutoqError as error:
         return str(error)
     write(weights, last.weights)

@@ -24,7 +24,7 @@ class Task:
 
     data: inputs and classes of so many samples of a seed. skipped: weights that stay dense, those
     of the first layer and of the last, as is usual. rate: of Adam. epochs: of the dense network.
-    reads: as in `prune_in_stages`, where it is known.
+    reads: which weights read which, as in `schedule.Reads`, where it is known.
     """
 
     network: Callable[[], nn.Module]
