@@ -1,4 +1,4 @@
-"""Random networks of convolutions, sums and pools: what leaves them is constant, and outputs stay."""
+"""Random networks of convolutions and sums: what leaves them is constant, and outputs stay."""
 
 from __future__ import annotations
 
