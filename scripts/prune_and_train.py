@@ -22,7 +22,7 @@ from typing import Any
 
 from autoq.errors import AutoqError, InputError
 from autoq.pruning.pattern import Pattern
-from autoq.pruning.schedule import Stage, prune_in_stages
+from autoq.pruning.schedule import Reads, Stage, prune_in_stages
 from autoq.pruning.torch_modules import KeptMasks, matrices, prunable, taylor_scores, write
 
 try:
@@ -44,6 +44,8 @@ PATTERNS = {
     "tvw-4": Pattern.make("tvw", 16),
     "tvw-16": Pattern.make("tvw", 16, "8:16"),
 }
+JOINT = "tw-16-joint"
+"""As tw-16, but products that are added prune the same columns."""
 UNSEEN = 4000
 
 
@@ -100,7 +102,11 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
     """
     torch.set_num_threads(1)
     torch.manual_seed(run.seed)
-    task, pattern = TASKS[run.task], PATTERNS[run.pattern]
+    task, joint = TASKS[run.task], run.pattern == JOINT
+    pattern = PATTERNS[run.pattern.removesuffix("-joint")]
+    if joint and not task.reads:
+        return "nothing is known of its sums"
+    reads = Reads(task.reads, joint)
     data, unseen = task.data(run.samples, 1), task.data(UNSEEN, 2)
     module = task.network()
     weights = prunable(module, task.skipped)
@@ -116,11 +122,15 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
 
     try:
         module.load_state_dict(run.dense)
-        once = prune_in_stages(matrices(weights), pattern, run.sparsity, 1.0, None, score)
+        once = prune_in_stages(
+            matrices(weights), pattern, run.sparsity, 1.0, None, score, reads=reads
+        )
         write(weights, once.weights)
         at_once = accuracy(module, unseen)
         module.load_state_dict(run.dense)
-        last = prune_in_stages(matrices(weights), pattern, run.sparsity, 0.25, fine_tune, score)
+        last = prune_in_stages(
+            matrices(weights), pattern, run.sparsity, 0.25, fine_tune, score, reads=reads
+        )
     except AutoqError as error:
         return str(error)
     write(weights, last.weights)
@@ -146,7 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", default=",".join(TASKS))
     parser.add_argument("--sparsities", default="0.5,0.75,0.9")
-    parser.add_argument("--patterns", default=",".join(PATTERNS))
+    parser.add_argument("--patterns", default=",".join((*PATTERNS, JOINT)))
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--epochs", type=int, help="of the dense network; each has its own")
     parser.add_argument("--fine-tuning", type=int, default=3, help="epochs of each stage")

@@ -67,6 +67,14 @@ KeepChannels = Annotated[
     bool,
     typer.Option("--keep-channels", help="Leave channels that become constant in the model."),
 ]
+JointChannels = Annotated[
+    bool,
+    typer.Option(
+        "--joint-channels",
+        help="Prune the same columns of products that are added, and whole heads of attention, so "
+        "that these leave the model, too (tw, tvw).",
+    ),
+]
 
 
 def prune(
@@ -83,6 +91,7 @@ def prune(
     calibration: Calibration = None,
     gradients: Gradients = None,
     keep_channels: KeepChannels = False,
+    joint_channels: JointChannels = False,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -105,7 +114,9 @@ def prune(
     shapes = parse_shapes(input_shapes)
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
-    options = PruneOptions(tuple(skip or ()), limits, calibration, gradients, keep_channels)
+    options = PruneOptions(
+        tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels
+    )
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)
     left = Counter(one.reason for one in result.left)

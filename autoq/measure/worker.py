@@ -188,7 +188,7 @@ class Worker:
         seconds = timings(self._stopwatch(loaded, request.timing), request.timing)
         if case.bench.restore_inputs():
             return Measurement(failure="correctness", message="wrote over its inputs")
-        return _timed(seconds)
+        return measured(seconds)
 
     def _compare(self, request: Compare) -> list[Outcome]:
         """Time those that compute the right thing; an error of the device fails them all."""
@@ -205,7 +205,8 @@ class Worker:
         except AutoqError as error:
             failed = Outcome(Measurement(failure="runtime", message=str(error)), self._lost())
             return [failed] * len(request.candidates)
-        return [Outcome(x if isinstance(x, Measurement) else _timed(next(rounds))) for x in loaded]
+        times = (x if isinstance(x, Measurement) else measured(next(rounds)) for x in loaded)
+        return [Outcome(one) for one in times]
 
     def _loaded(self, kernels: Sequence[tuple[Job, Kernel]]) -> list[LoadedCandidate]:
         """Those that compute the right thing."""
@@ -251,8 +252,12 @@ def _check(case: _Case, loaded: LoadedCandidate, launches: int) -> str | None:
     return None
 
 
-def _timed(seconds: Sequence[float]) -> Measurement:
-    return Measurement(seconds=float(np.median(seconds)), repeats=len(seconds))
+def measured(seconds: Sequence[float]) -> Measurement:
+    """Times among launches of others are differences, below 0 where a device is used besides."""
+    found = [one for one in seconds if one > 0]
+    if not found:
+        return Measurement(failure="runtime", message="no time above 0: the device is busy")
+    return Measurement(seconds=float(np.median(found)), repeats=len(found))
 
 
 def _nvidia_driver() -> str:

@@ -1,8 +1,8 @@
-"""Where the output channels of a product go: through element-wise nodes, to other products."""
+"""Where output channels of products go: through element-wise nodes and sums, to other products."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,23 +22,49 @@ ELEMENTWISE = frozenset(
 _POOLS = frozenset(("MaxPool", "GlobalMaxPool", "AveragePool", "GlobalAveragePool"))
 
 
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """A number in the shape that a Reshape reads: of channels, or of groups of them."""
+
+    node: onnx.NodeProto
+    position: int
+
+
 @dataclass(eq=False)
 class Link:
-    """Output channels of a product that only other products read.
+    """Output channels that only other products read, of a product or of several that are added.
 
-    producer, consumers: places among the weights. constants: inputs of the nodes between with a
+    producers, consumers: places among the weights. constants: inputs of the nodes between with a
     value for each channel, as (node, input, axis). outputs: the value of a channel whose weights
-    are all zero, [n], by the name of each tensor that a consumer reads.
+    are zero in all producers, [n], by the name of each tensor that a consumer reads. unit:
+    consecutive channels that can only leave together. unread: products of as many channels, which
+    nothing reads where those are constant. extents: what shapes say of the channels.
     """
 
-    producer: int
+    producers: tuple[int, ...]
     consumers: dict[int, str] = field(default_factory=dict)
     constants: list[tuple[onnx.NodeProto, int, int]] = field(default_factory=list)
     outputs: dict[str, np.ndarray] = field(default_factory=dict)
+    unit: int = 1
+    unread: tuple[int, ...] = ()
+    extents: list[Extent] = field(default_factory=list)
+
+    @property
+    def narrowed(self) -> tuple[int, ...]:
+        """The products whose channels leave."""
+        return (*self.producers, *self.unread)
+
+    def in_units(self, channels: np.ndarray) -> np.ndarray:
+        """Of channels, bool [n], those whose whole unit is among them."""
+        return np.repeat(channels.reshape(-1, self.unit).all(axis=1), self.unit)
 
 
 class _Leaves(Exception):
     """The channels are read by something that has to have all of them."""
+
+
+class _Joins(Exception):
+    """The channels meet those of further products, which are its argument."""
 
 
 def find_links(
@@ -48,7 +74,14 @@ def find_links(
     if any(len(read_by(node)) > len(node.input) for node in graph.node):
         return []
     walk = _Walk(graph, constants, weights)
-    return [link for place in range(len(weights)) for link in walk.link(place)]
+    found: list[Link] = []
+    seen: set[int] = set()
+    for place in range(len(weights)):
+        if place not in seen:
+            link, members = walk.link(place)
+            seen |= members
+            found += [] if link is None else [link]
+    return found
 
 
 class _Walk:
@@ -64,27 +97,33 @@ class _Walk:
             id(node): place for place, one in enumerate(weights) for node in one.readers
         }
 
-    def link(self, place: int) -> Iterator[Link]:
-        """The link behind a product, if there is one."""
+    def link(self, place: int) -> tuple[Link | None, set[int]]:
+        """The link behind a product, if there is one, and the products whose channels meet."""
+        members = {place}
+        while True:
+            link = Link(tuple(sorted(members)))
+            try:
+                self._follow(link)
+            except _Joins as joins:
+                if joins.args[0] <= members:
+                    return None, members
+                members |= joins.args[0]
+            except _Leaves:
+                return None, members
+            else:
+                return link if link.consumers else None, members
+
+    def _start(self, place: int) -> np.ndarray:
+        """What the channels of a product are without weights, shaped as its output is."""
         weight = self._weights[place]
-        if len(weight.readers) > 1:
-            return
-        node = weight.readers[0]
+        bias = self._bias(weight.readers[0])
+        if len(weight.readers) > 1 or bias is None:
+            raise _Leaves
         # Channels lie along this axis, counted from the last one.
         axis = 1 - len(weight.tensor.dims) if weight.convolves else -1
-        bias = self._bias(node)
-        if bias is None:
-            return
         n = weight.values().shape[1]
         start = np.broadcast_to(bias, n).reshape(1, n, *[1] * (-axis - 1))
-        values = {node.output[0]: start.astype(np.float32)}
-        link = Link(place)
-        try:
-            self._follow(node, values, link)
-        except _Leaves:
-            return
-        if link.consumers:
-            yield link
+        return start.astype(np.float32)
 
     def _bias(self, node: onnx.NodeProto) -> np.ndarray | None:
         """What a channel without weights is; None where that is not known or no vector."""
@@ -95,15 +134,24 @@ class _Walk:
         value = self._constants.value(node.input[2])
         return value if value is not None and value.ndim == 1 else None
 
-    def _follow(self, start: onnx.NodeProto, values: dict[str, np.ndarray], link: Link) -> None:
+    def _follow(self, link: Link) -> None:
         """Fill in a link from all nodes that read the channels, directly or not."""
+        starts = {
+            self._weights[place].readers[0].output[0]: self._start(place)
+            for place in link.producers
+        }
+        if len({start.shape for start in starts.values()}) > 1:
+            raise _Leaves
+        values: dict[str, np.ndarray] = {}
         single: set[str] = set()
         for node in self._graph.node:
             carried = [name for name in node.input if name in values]
-            if not carried:
-                continue
             if id(node) in self._places:
-                self._end(node, values, link)
+                if carried:
+                    self._end(node, values, link)
+                values |= {name: starts[name] for name in node.output if name in starts}
+                continue
+            if not carried:
                 continue
             if node.domain not in ("", "ai.onnx"):
                 raise _Leaves
@@ -156,7 +204,7 @@ class _Walk:
                 continue
             value = self._constants.value(name)
             if value is None:
-                raise _Leaves
+                raise _Joins(self._makers(name))
             feeds[name] = value
             # The axis of the channels, in a constant that may have fewer axes.
             axis = value.ndim - (len(shape) - 1)
@@ -170,3 +218,23 @@ class _Walk:
         if np.shape(result) != shape:
             raise _Leaves
         return np.asarray(result)
+
+    def _makers(self, name: str) -> set[int]:
+        """The products whose channels a tensor has, through element-wise nodes and pools."""
+        found: set[int] = set()
+        names, seen = [name], set[str]()
+        while names:
+            one = names.pop()
+            if not one or one in seen or self._constants.value(one) is not None:
+                continue
+            seen.add(one)
+            node = self._constants.producers.get(one)
+            if node is None:
+                raise _Leaves
+            if id(node) in self._places:
+                found.add(self._places[id(node)])
+            elif node.op_type in ELEMENTWISE | _POOLS:
+                names += node.input
+            else:
+                raise _Leaves
+        return found

@@ -26,6 +26,8 @@ from autoq.templates.sparse.pruned_matrix import Pruned
 
 _WITH_DEAD_CHANNELS = ("ew", "tw", "tew", "tvw")
 """Patterns that are the same in a matrix without some of its rows and columns."""
+_OF_COLUMNS = ("tw", "tvw")
+"""Patterns that prune columns which others may share."""
 
 Arrays = str | os.PathLike[str] | Mapping[str, np.ndarray]
 
@@ -34,13 +36,15 @@ Arrays = str | os.PathLike[str] | Mapping[str, np.ndarray]
 class PruneOptions:
     """How a model is pruned, beside pattern and sparsity.
 
-    skip: nodes whose weights stay as they are. bounds: of the sparsity of each layer;
-    `default_bounds` where None. calibration: an .npz file or a mapping with an array of samples for
-    every input: weights are ranked by what they multiply, too. gradients: the same with an array
-    for every weight by the name of its initializer or node, in the shape of the weight or one such
-    a sample: weights are ranked by the loss that their removal incurs. Without either they are
-    ranked by their size. keep_channels: whether channels that become constant stay in
-    the model.
+    skip: nodes whose weights stay, but for rows that multiply channels which are left out.
+    bounds: of the sparsity of each layer; `default_bounds` where None. calibration: an .npz file or
+    a mapping with an array of samples for every input: weights are ranked by what they multiply,
+    too. gradients: the same with an array for every weight by the name of its initializer or node,
+    in the shape of the weight or one such a sample: weights are ranked by the loss that their
+    removal incurs. Without either they are ranked by their size. keep_channels: whether channels
+    that become constant stay in the model. joint_channels: whether products prune the same columns
+    whose outputs are added, and columns of an attention's head go together, by their importance in
+    all of these, so that channels of sums and heads become constant, too.
     """
 
     skip: Sequence[str] = ()
@@ -48,6 +52,7 @@ class PruneOptions:
     calibration: Arrays | None = None
     gradients: Arrays | None = None
     keep_channels: bool = False
+    joint_channels: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +113,22 @@ def prune(
             f"{pattern!r:.40} with {options!r:.40}: a Pattern or its name and PruneOptions do"
         )
     pattern.require_sparsity(sparsity)
+    if options.joint_channels and pattern.kind not in _OF_COLUMNS:
+        raise InputError(
+            f"joint channels: {pattern} prunes no columns; {' and '.join(_OF_COLUMNS)} do"
+        )
     target = as_path(output)
     require_writable(target)
     require_other(target, model, options.calibration, options.gradients)
     proto = read_model(model)
-    weights, left = find_weights(proto)
-    weights, skipped = _without(weights, left, options.skip, str(model))
+    every, left = find_weights(proto)
+    weights, skipped = _without(every, left, options.skip, str(model))
     if not weights:
         raise ModelError(
             f"{model}: no weight to prune; MatMul, Gemm and Conv of constant weights have one"
         )
-    result, channels = _prune_weights(proto, weights, pattern, sparsity, options)
+    others = [one for one in every if one not in weights]
+    result, channels = _prune_weights(proto, weights, others, pattern, sparsity, options)
     _save(proto, target)
     return PrunedModel(result, left + skipped, channels)
 
@@ -126,17 +136,20 @@ def prune(
 def _prune_weights(
     proto: onnx.ModelProto,
     weights: Sequence[OnnxWeight],
+    others: Sequence[OnnxWeight],
     pattern: Pattern,
     sparsity: float,
     options: PruneOptions,
 ) -> tuple[list[PrunedWeight], int]:
-    """What was done to each weight, and how many channels were left out."""
+    """What was done to each weight, and how many channels were left out; `others` stay dense."""
     scores = _scores(proto, weights, options)
     bounds = [options.bounds or default_bounds(sparsity)] * len(weights)
     removes = pattern.kind in _WITH_DEAD_CHANNELS and not options.keep_channels
-    dead = DeadChannels(proto, weights) if removes else None
+    channels = DeadChannels(proto, weights, others) if removes or options.joint_channels else None
+    joint = channels.joint() if channels and options.joint_channels else []
+    dead = channels if removes else None
     rows = dead.rows if dead is not None else None
-    structures = prune_matrices(scores, pattern, sparsity, bounds, rows)
+    structures = prune_matrices(scores, pattern, sparsity, bounds, rows, joint=joint)
     masks = [one.mask for one in structures]
     for weight, mask in zip(weights, masks, strict=True):
         weight.prune(mask)

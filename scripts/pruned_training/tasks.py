@@ -1,16 +1,16 @@
-"""What is learnt: a small CNN and a small Transformer, each on data that are generated here."""
+"""What is learnt: small convolutional networks and a small Transformer, on data generated here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import max_pool2d, scaled_dot_product_attention
 
-CLASSES, EXTENT, CHANNELS = 10, 8, 32
+CLASSES, EXTENT, CHANNELS, BLOCKS = 10, 8, 32, 3
 WIDTH, HEADS, LAYERS = 64, 4, 2
 PAIRS = 8
 """Pairs of a key and a value in a sequence, behind which two keys are asked for."""
@@ -24,6 +24,7 @@ class Task:
 
     data: inputs and classes of so many samples of a seed. skipped: weights that stay dense, those
     of the first layer and of the last, as is usual. rate: of Adam. epochs: of the dense network.
+    reads: which weights read which, as in `schedule.Reads`, where it is known.
     """
 
     network: Callable[[], nn.Module]
@@ -31,6 +32,7 @@ class Task:
     skipped: tuple[str, ...]
     epochs: int
     rate: float = 1e-3
+    reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def images(count: int, seed: int) -> Batch:
@@ -54,6 +56,40 @@ def convolutions() -> nn.Module:
         nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(4 * CHANNELS, 64), nn.ReLU(), nn.Linear(64, CLASSES),
     )  # fmt: skip
+
+
+class _Residual(nn.Module):
+    """A convolution, blocks of two around which a sum goes on, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.side = nn.Conv2d(1, CHANNELS, 3, padding=1), nn.Conv2d(CHANNELS, WIDTH, 1)
+        self.inner, self.outer = nn.ModuleList(), nn.ModuleList()
+        for block in range(BLOCKS):
+            before = WIDTH if block else CHANNELS
+            self.inner.append(nn.Conv2d(before, CHANNELS, 3, padding=1))
+            self.outer.append(nn.Conv2d(CHANNELS, WIDTH, 3, padding=1))
+        self.classes = nn.Linear(4 * WIDTH, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """float32 [n, 1, EXTENT, EXTENT] to [n, CLASSES]."""
+        x = max_pool2d(torch.relu(self.first(x)), 2)
+        added = self.side(x)
+        for inner, outer in zip(self.inner, self.outer, strict=True):
+            x = torch.relu(added + outer(torch.relu(inner(x))))
+            added = x
+        return self.classes(max_pool2d(x, 2).flatten(1))
+
+
+def _residual_reads() -> dict[str, tuple[str, ...]]:
+    """Outer convolutions read inner ones, and these, but for the first, the whole sum."""
+    summed = ("side.weight", *(f"outer.{block}.weight" for block in range(BLOCKS)))
+    found: dict[str, tuple[str, ...]] = {}
+    for block in range(BLOCKS):
+        found[f"outer.{block}.weight"] = (f"inner.{block}.weight",)
+        if block:
+            found[f"inner.{block}.weight"] = summed
+    return found
 
 
 def sequences(count: int, seed: int) -> Batch:
@@ -110,6 +146,9 @@ class _Transformer(nn.Module):
 
 TASKS = {
     "cnn": Task(convolutions, images, ("0.weight", "11.weight"), 15),
+    "residual": Task(
+        _Residual, images, ("first.weight", "classes.weight"), 15, reads=_residual_reads()
+    ),
     "transformer": Task(_Transformer, sequences, ("classes.weight",), 30),
 }
 """By name."""

@@ -25,6 +25,9 @@ BAD = {
     "no run": (("--sparsity", 0.5, "--pattern", "trw", "--run", 0), ("run 0", "1 or more")),
     "bounds in words": (("--sparsity", 0.5, "--bounds", "all"), ("'all'", "0.3:0.9")),
     "bounds too narrow": (("--sparsity", 0.9, "--bounds", "0:0.5"), ("allow 0 to 0.5",)),
+    "joint channels of single weights": (
+        ("--sparsity", 0.5, "--pattern", "ew", "--joint-channels"), ("no columns", "tw and tvw"),
+    ),
     "unknown node": (("--sparsity", 0.5, "--skip", "absent"), ("'absent'", "conv, fc")),
     "absent samples": (("--sparsity", 0.5, "--calibration", "a.npz"), ("a.npz",)),
     "absent gradients": (("--sparsity", 0.5, "--gradients", "a.npz"), ("a.npz",)),

@@ -2,6 +2,7 @@
 
 from autoq.measure.job import Timing
 from autoq.measure.stopwatch import Stopwatch, added, in_turn, timings
+from autoq.measure.worker import measured
 
 
 class Device:
@@ -65,3 +66,9 @@ def test_a_slow_moment_meets_all_kernels_of_a_comparison():
     device.order.clear()
     one, other = (sorted(timings(watch, timing))[4] for watch in (better, worse))
     assert one > other
+
+
+def test_times_below_0_are_no_times():
+    assert measured([2.0, -1.0, 4.0, 3.0]).seconds == 3.0
+    busy = measured([-1.0, 0.0])
+    assert busy.seconds is None and busy.failure == "runtime" and "busy" in busy.message

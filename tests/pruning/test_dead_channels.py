@@ -7,6 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_models.oracle import run_onnxruntime
 
 from autoq.models.bert import bert
+from autoq.pruning.dead_channels import without_a_rest
 from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
@@ -85,8 +86,9 @@ def kept_by_hand(model, path, result, first=1):
 
 
 def left(kept):
-    """Channels that stay of those that a mask keeps: whole units of 16 where all are such."""
-    return -(-kept.sum() // 16) * 16 if len(kept) % 16 == 0 else kept.sum()
+    """Channels that stay of those that a mask keeps: whole units of 16 or 32 where all are such."""
+    unit = 32 if len(kept) == 128 else 16
+    return -(-kept.sum() // unit) * unit if len(kept) % unit == 0 else kept.sum()
 
 
 def shapes(path):
@@ -215,7 +217,8 @@ def shapes_of_integers(path):
 def test_the_hidden_layer_of_a_transformer(tmp_path):
     """GELU lies between, spelled out; the residual sums keep their channels."""
     onnx.save(bert(1, 8, 32, 2), str(tmp_path / "m.onnx"))
-    result = prune(tmp_path / "m.onnx", tmp_path / "out.onnx", Pattern.make("tw", 8), 0.5)
+    alike = PruneOptions(bounds=Bounds(0.5, 0.5))
+    result = prune(tmp_path / "m.onnx", tmp_path / "out.onnx", Pattern.make("tw", 8), 0.5, alike)
     masks = {one.name: one.structure.mask for one in result.weights}
     dead = ~masks["layer0.expand"].any(axis=0)
     assert result.dead_channels == len(dead) - left(~dead) > 5
@@ -225,3 +228,17 @@ def test_the_hidden_layer_of_a_transformer(tmp_path):
     x = {"input": np.random.default_rng(0).standard_normal((1, 8, 32)).astype(np.float32)}
     (y,) = run_onnxruntime(tmp_path / "out.onnx", x).values()
     assert y.shape == (1, 8, 32) and np.isfinite(y).all()
+
+
+@pytest.mark.parametrize(
+    ("count", "constant", "stay"),
+    [(64, 20, 48), (128, 40, 96), (256, 16, 256), (512, 100, 448), (24, 5, 19), (16, 16, 16)],
+)
+def test_what_stays_is_a_multiple_of_what_the_channels_were(count, constant, stay):
+    assert count - without_a_rest(np.arange(count) < constant, 1).sum() == stay
+
+
+def test_units_stay_whole():
+    gone = without_a_rest(np.repeat([True, False, True, True], 48), 48)
+    assert gone.reshape(4, 48).all(axis=1).sum() == gone.reshape(4, 48).any(axis=1).sum() == 2
+    assert not without_a_rest(np.ones(96, bool), 48).all()

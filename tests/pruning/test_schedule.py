@@ -6,7 +6,7 @@ import pytest
 from autoq.errors import InputError
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.pruning.schedule import prune_in_stages, stage_sparsities
+from autoq.pruning.schedule import Reads, prune_in_stages, stage_sparsities
 
 SPARSITIES = {
     "tw": (Pattern.make("tw"), 0.75, 0.25, [0.25, 0.5, 0.75]),
@@ -79,3 +79,20 @@ def test_refused(name):
     call, words = REFUSED[name]
     with pytest.raises(InputError, match=words):
         call()
+
+
+def test_rows_of_constant_channels_go_first_and_sums_prune_the_same_columns():
+    rng = np.random.default_rng(4)
+    weights = {name: rng.standard_normal((48, 32)) for name in ("one", "two")}
+    weights["reader"] = rng.standard_normal((9 * 32, 48))
+    alike = {name: Bounds(0.75, 0.75) for name in weights}
+    pattern = Pattern.make("tw", 16)
+    for together in (False, True):
+        reads = Reads({"reader": ("one", "two")}, together)
+        stage = prune_in_stages(weights, pattern, 0.75, 1.0, bounds=alike, reads=reads)
+        one, two = (stage.masks[name].any(axis=0) for name in ("one", "two"))
+        assert (one == two).all() == together
+        dead = ~(one | two)
+        assert dead.any() and not stage.masks["reader"][np.tile(dead, 9)].any()
+    with pytest.raises(InputError, match="reads 'three': no weight; they are one, two, reader"):
+        prune_in_stages(weights, pattern, 0.75, 1.0, reads=Reads({"reader": ("three",)}))

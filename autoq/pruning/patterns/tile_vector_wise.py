@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.pruning.patterns.tile_wise import DeadRows, tile_wise
+from autoq.pruning.patterns.tile_wise import DeadRows, Joint, tile_wise
 from autoq.pruning.patterns.vector_wise import keep_in_vectors
 from autoq.pruning.ranking import Bounds
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise, Vector
@@ -20,13 +20,15 @@ def tile_vector_wise(
     granularity: int,
     vector: Vector,
     dead_rows: DeadRows | None = None,
+    joint: Sequence[Joint] = (),
 ) -> list[TileWise]:
     """Tiles whose columns keep `vector.kept` of every `vector.of` consecutive surviving rows.
 
     A tile of fewer rows than a vector keeps at least one weight of each column.
     """
     before = [Bounds(_before(one.least, vector), _before(one.most, vector)) for one in bounds]
-    tiles = tile_wise(scores, _before(sparsity, vector), before, granularity, dead_rows=dead_rows)
+    share = _before(sparsity, vector)
+    tiles = tile_wise(scores, share, before, granularity, dead_rows=dead_rows, joint=joint)
     return [
         dataclasses.replace(
             made, vector=vector, tiles=tuple(_kept(one, tile, vector) for tile in made.tiles)

@@ -16,6 +16,16 @@ DeadRows = Callable[[list[np.ndarray]], list[np.ndarray]]
 only, bool [k]."""
 
 
+class Joint(NamedTuple):
+    """Places of matrices, of as many columns each, that keep the same ones.
+
+    run: so many consecutive columns go together, too.
+    """
+
+    places: tuple[int, ...]
+    run: int = 1
+
+
 def tile_wise(
     scores: Sequence[np.ndarray],
     sparsity: float,
@@ -23,14 +33,16 @@ def tile_wise(
     granularity: int,
     run: int = 1,
     dead_rows: DeadRows | None = None,
+    joint: Sequence[Joint] = (),
 ) -> list[TileWise]:
     """Tiles of matrices [k, n] whose columns are ranked together, and then whose rows are.
 
     Columns take 1 - sqrt(1 - sparsity), or a little less where no count of whole columns is that;
     the rows take what is left. A row is pruned in a tile of `granularity` surviving columns alone,
-    or `run` consecutive rows are together. Rows that are dead are pruned first.
+    or `run` consecutive rows are together. Rows that are dead are pruned first, and columns of
+    `joint` matrices as one.
     """
-    columns = _columns(scores, sparsity, bounds)
+    columns = _columns(scores, sparsity, bounds, joint)
     dead = dead_rows(columns) if dead_rows else [np.zeros(len(one), bool) for one in scores]
     tiles = [
         [surviving[i : i + granularity] for i in range(0, len(surviving), granularity)]
@@ -52,20 +64,30 @@ def _half(sparsity: float) -> float:
 
 
 def _columns(
-    scores: Sequence[np.ndarray], sparsity: float, bounds: Sequence[Bounds]
+    scores: Sequence[np.ndarray],
+    sparsity: float,
+    bounds: Sequence[Bounds],
+    joint: Sequence[Joint],
 ) -> list[np.ndarray]:
     """The columns that each matrix keeps, bool [n]."""
-    units = [
-        Units(
-            one.mean(axis=0),
-            np.full(one.shape[1], one.shape[0]),
-            _half(bound.least) * one.size,
-            _half(bound.most) * one.size,
-        )
-        for one, bound in zip(scores, bounds, strict=True)
-    ]
+    grouped = {place for one in joint for place in one.places}
+    groups = [*joint, *(Joint((place,)) for place in range(len(scores)) if place not in grouped)]
+    units = []
+    for places, run in groups:
+        rows = sum(scores[place].shape[0] for place in places)
+        sums = np.add.reduce([scores[place].sum(axis=0) for place in places])
+        means = sums.reshape(-1, run).sum(axis=1) / (rows * run)
+        least = max(_half(bounds[place].least) for place in places)
+        most = min(_half(bounds[place].most) for place in places)
+        size = rows * run
+        every = size * len(means)
+        units.append(Units(means, np.full(len(means), size), least * every, most * every))
     total = sum(one.size for one in scores)
-    return [~chosen for chosen in select(units, _half(sparsity) * total, at_most=True)]
+    chosen = select(units, _half(sparsity) * total, at_most=True)
+    kept: dict[int, np.ndarray] = {}
+    for (places, run), some in zip(groups, chosen, strict=True):
+        kept |= dict.fromkeys(places, np.repeat(~some, run))
+    return [kept[place] for place in range(len(scores))]
 
 
 class _Runs(NamedTuple):

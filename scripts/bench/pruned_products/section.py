@@ -99,8 +99,24 @@ def layers(result: Mapping[str, Any]) -> str:
     return table(text, titles, cells)
 
 
+def networks(result: Mapping[str, Any]) -> str:
+    """Whole networks, dense and pruned: times, and how many times as fast as the dense one."""
+    dense = {case["case"]: case["autoq_us"] for case in result["cases"]}
+    cells = []
+    for case in sorted(result["cases"], key=lambda case: str(case["case"])):
+        name, _, pruned = case["case"].partition(", ")
+        ratio = f"{dense[name] / case['autoq_us']:.2f}" if pruned else "1"
+        when = f"{case['date']}, {case['commit'][:8]}"
+        cells.append(
+            [name, pruned or "dense", f"{case['autoq_us']:.0f}", ratio, str(case["kernels"]), when]
+        )
+    titles = ["network", "weights", "autoq", "times as fast", "kernels", "date, commit"]
+    return table(f"One {result['device']}. Times in us.", titles, cells)
+
+
 SECTIONS = {
     "PRUNED": (products, "tilewise_h200"),
     "PRUNED_LAYERS": (layers, "tilewise_h200"),
+    "PRUNED_NETWORKS": (networks, "pruned_networks_h200"),
 }
 """The text between the marks of each name, and the result that it is made from."""

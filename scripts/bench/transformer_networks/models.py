@@ -45,7 +45,8 @@ class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
     network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
-    the pattern of its weights, of which `skip` are left alone.
+    the pattern of its weights, of which `skip` are left alone; joint_channels is that of
+    `PruneOptions`.
     """
 
     title: str
@@ -55,6 +56,7 @@ class Case:
     form: str = "int8"
     pruned: Pattern | None = None
     skip: tuple[str, ...] = ()
+    joint_channels: bool = False
 
     @property
     def tokens(self) -> bool:
@@ -109,6 +111,9 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
     found["resnet50"] = resnet
     found["resnet50_pruned"] = _pruned(resnet, Pattern.make("tw", 64))
     found["bert384_pruned"] = _pruned(found["bert384"], Pattern.make("tvw", 128))
+    for name in ("resnet50_pruned", "bert384_pruned"):
+        title = f"{found[name].title}, joint channels"
+        found[f"{name}_joint"] = replace(found[name], title=title, joint_channels=True)
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
         (batch, 128), "dynamic",
@@ -156,7 +161,9 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
     finished = plain.with_suffix(".int8.onnx")
     if case.pruned is not None:
         whole = plain.rename(plain.with_suffix(".whole.onnx"))
-        alike = PruneOptions(bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip)
+        alike = PruneOptions(
+            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip, joint_channels=case.joint_channels
+        )
         prune(whole, plain, case.pruned, _SPARSITY, alike)
         whole.unlink()
     quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, finished)
