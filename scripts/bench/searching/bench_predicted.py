@@ -19,7 +19,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -85,12 +85,17 @@ def compile_choices(options: argparse.Namespace) -> None:
     _, found = read_choices(options.source, templates, target)
     with scratch_folder() as scratch:
         builder = Builder(BuildSettings(REGISTRY, target, None), options.jobs, 120.0, scratch)
+
+        def compile_one(one: Choices) -> None:
+            folder = options.output / file_name(one.workload)
+            place = BundleFolder.create(folder, one.workload, target.arch)
+            plan = [Planned(each, DEFAULT) for each in dict.fromkeys(one.ways.values())]
+            compile_ahead(place, plan, templates, builder, lambda: False)
+
         try:
-            for one in found:
-                name = file_name(one.workload)
-                place = BundleFolder.create(options.output / name, one.workload, target.arch)
-                plan = [Planned(each, DEFAULT) for each in dict.fromkeys(one.ways.values())]
-                compile_ahead(place, plan, templates, builder, lambda: False)
+            # Of a few kernels each, so many workloads at once as there are compilers.
+            with ThreadPoolExecutor(options.jobs) as pool:
+                list(pool.map(compile_one, found))
         finally:
             builder.close()
 
@@ -149,7 +154,7 @@ def measure(options: argparse.Namespace) -> None:
 def case_of(one: Choices, measured: Mapping[Candidate, float | None]) -> dict[str, Any]:
     """The row of a workload; a way without a time failed or knew nothing."""
     row: dict[str, Any] = {"case": str(one.workload), "family": one.family}
-    for way in WAYS:
+    for way in dict.fromkeys((*WAYS, *one.ways)):
         candidate = one.ways.get(way)
         seconds = None if candidate is None else measured[candidate]
         row[f"{way}_us"] = None if seconds is None else round(seconds * 1e6, 3)
@@ -165,7 +170,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     model promises less, as `compile` does.
     """
     found = {}
-    promising = [(way, least) for way in WAYS[2:] for least in (1.0, *PROMISES)]
+    timed = dict.fromkeys(key.removesuffix("_us") for row in rows for key in row if "_us" in key)
+    models = [way for way in timed if way not in WAYS[:2]]
+    promising = [(way, least) for way in models for least in (1.0, *PROMISES)]
     for family in ("all", *sorted({row["family"] for row in rows})):
         own = [row for row in rows if row["record_us"] and family in ("all", row["family"])]
         ways = {}
