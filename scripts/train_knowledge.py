@@ -1,6 +1,6 @@
-"""Trains the model of records that ships, on the recorded spaces of a chip.
+"""Trains the model of records that ships, on all trials of a chip that ship.
 
-    python scripts/train_knowledge.py tuning_logs/spaces -o tuning_logs/h200/knowledge.json.xz
+    python scripts/train_knowledge.py -o tuning_logs/h200/knowledge.json.xz
 
 The model begins every search. `--decides TEMPLATE=RATIO` names the preferred templates of those
 workloads whose untuned choice it makes as well, and how much faster than the default that choice
@@ -15,14 +15,14 @@ import os
 from pathlib import Path
 
 from autoq.knowledge.model import LARGEST_BYTES
+from autoq.knowledge.shipped import shipped_trials
 from autoq.knowledge.training import model_of
 from autoq.measure.job import REGISTRY, load_registry
-from autoq.records.recorded_space import SUFFIX
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("spaces", type=Path, help="folder of recorded spaces")
+    parser.add_argument("trials", type=Path, nargs="*", help="recorded spaces and record files")
     parser.add_argument("--decides", nargs="*", default=[], help="TEMPLATE=RATIO, e.g. 1.06")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
@@ -31,7 +31,7 @@ def main() -> None:
     unknown = sorted(set(decides) - set(templates))
     if unknown:
         parser.error(f"--decides: no template is called {', '.join(unknown)}")
-    paths = sorted(options.spaces.rglob(f"*{SUFFIX}"))
+    paths = options.trials or shipped_trials()
     jobs = len(os.sched_getaffinity(0))
     model = model_of(paths, templates, nthread=jobs, decides=decides)
     size = model.save(options.output)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TypeVar
 
@@ -16,7 +16,11 @@ C = TypeVar("C")
 
 
 def replay(
-    strategy: Strategy[C], measured: Mapping[C, Trial[C]], trials: int, batch: int = 32
+    strategy: Strategy[C],
+    measured: Mapping[C, Trial[C]],
+    trials: int,
+    batch: int = 32,
+    first: Sequence[C] = (),
 ) -> np.ndarray:
     """Run a strategy against recorded measurements.
 
@@ -25,6 +29,7 @@ def replay(
         measured: the trial of every configuration that the strategy can ask for.
         trials: how many to spend.
         batch: how many are asked for at once.
+        first: what is measured, counted and told before the strategy is asked anything.
 
     Returns:
         Best seconds so far after each trial, float64 [at most trials]; infinite until one
@@ -34,13 +39,15 @@ def replay(
         InputError: when the strategy asks for a configuration that was not recorded.
     """
     seconds: list[float] = []
+    configs = list(first[:trials])
     while len(seconds) < trials:
-        configs = strategy.ask(min(batch, trials - len(seconds)))
+        configs = configs or strategy.ask(min(batch, trials - len(seconds)))
         if not configs:
             break
         told = [_recorded(measured, config) for config in configs]
         seconds += [inf if trial.seconds is None else trial.seconds for trial in told]
         strategy.tell(told)
+        configs = []
     return np.minimum.accumulate(np.array(seconds, dtype=np.float64))
 
 

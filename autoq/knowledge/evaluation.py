@@ -57,18 +57,19 @@ def leave_one_out(
     notify: Callable[[str], None] = lambda text: None,
     jobs: int = 1,
     least: int = 0,
+    besides: Sequence[Lesson] = (),
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
 
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
-    lessons of fewer configurations are learnt from and not ranked.
+    lessons of fewer configurations are learnt from and not ranked, nor are those besides.
     """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
     for one in lessons:
         if len(one.seconds) >= least:
             shapes[one.shape].append(_Held(one, templates))
-    work = _Work(lessons, versions, seeds, counts)
+    work = _Work([*lessons, *besides], versions, seeds, counts)
     found: dict[str, list[LeftOut]] = {}
 
     def done(shape: str, left: list[LeftOut]) -> None:

@@ -19,10 +19,18 @@ _TINY = 1e-12
 def workload_features(workload: Workload, target: Target) -> dict[str, float]:
     """Numbers of a workload: its fields under their names, its work, and what the roofline says.
 
-    Texts are columns of their own with the value 1; what counts work is a binary logarithm.
+    Texts are columns of their own with the value 1; what counts work is a binary logarithm. rows,
+    columns and depth are those of a product with as many outputs and operations, so that a
+    convolution and a product of the same sizes look alike.
     """
     floor = target.roofline_seconds(workload.operations_by_dtype, workload.bytes)
+    *others, columns = workload.in_nhwc.outputs[0].shape
+    rows = math.prod(others)
+    depth = workload.operations / max(2 * rows * columns, 1)
     found = {
+        "workload.log2(rows)": math.log2(max(rows, 1)),
+        "workload.log2(columns)": math.log2(max(columns, 1)),
+        "workload.log2(depth)": math.log2(max(depth, 1)),
         "workload.log2(operations)": math.log2(max(workload.operations, 1)),
         "workload.log2(bytes)": math.log2(max(workload.bytes, 1)),
         "workload.log2(intensity)": math.log2(max(workload.operations, 1) / max(workload.bytes, 1)),

@@ -75,7 +75,11 @@ def shape_of(workload: Workload) -> str:
 def lesson(
     recorded: RecordedWorkload, templates: Mapping[str, Template], target: Target
 ) -> Lesson | None:
-    """The lesson of a recorded space; None where nothing in it is of the present templates."""
+    """The lesson of a recorded space; None where nothing in it is of the present templates.
+
+    A configuration that was recorded twice, in an earlier form of the knobs too, counts once, with
+    its later time, as in a replay.
+    """
     workload = recorded.workload
     by_template: dict[str, list[SpaceTrial]] = {}
     for trial in recorded.trials:
@@ -91,18 +95,18 @@ def lesson(
         if not templates[name].matches(workload, target):
             continue
         space = templates[name].space(workload, target)
-        codes = []
+        last: dict[Any, SpaceTrial] = {}
         for trial in trials:
             try:
-                config = space.from_dict(trial.config)
+                last[space.from_dict(trial.config)] = trial
             except ConfigError:
                 continue
-            codes.append(space.code(config))
+        for config, trial in last.items():
             configs.append(config)
             names.append(name)
             drawn.append(trial.drawn)
             seconds.append(math.inf if trial.seconds is None else trial.seconds)
-        if codes:
+        if codes := [space.code(config) for config in last]:
             own = {
                 column: np.full(len(codes), value, np.float32)
                 for column, value in fixed(workload, name, target).items()

@@ -38,6 +38,18 @@ def test_replay_of_a_whole_space_ends_at_the_optimum(measured):
     assert curve[-1] == optimum(measured)
 
 
+def test_replay_measures_what_comes_first_and_tells_it(measured):
+    first = sorted(measured, key=lambda one: measured[one].seconds or inf)[40:43]
+    strategy = STRATEGIES["random"](tile_space(), 0)
+    curve = replay(strategy, measured, trials=20, batch=8, first=first)
+    alone = replay(STRATEGIES["random"](tile_space(), 0), measured, trials=17, batch=8)
+    assert curve[:3].tolist() == [measured[first[0]].seconds] * 3
+    assert len(curve) == 20 and curve[-1] <= min(curve[0], alone[-1])
+    assert replay(strategy, measured, trials=2, first=first).shape == (2,)
+    whole = replay(STRATEGIES["random"](tile_space(), 0), measured, 10_000, 512, first)
+    assert len(whole) == len(measured)  # none of the first is asked for again
+
+
 def test_replay_refuses_what_was_not_recorded(measured):
     with pytest.raises(AutoqError, match="not among the 0 recorded"):
         replay(STRATEGIES["random"](tile_space(), 0), {}, trials=1)

@@ -2,7 +2,8 @@
 
 The model of each space has seen no workload of its shape, whatever the batch, dtypes and layout.
 `informed-knowing` is the default strategy with that model as its prior; the other strategies know
-nothing beforehand. It needs no device.
+nothing beforehand. `informed-after-defaults` begins as `autoq tune` does, with the untuned default
+of each template, which count as trials. It needs no device.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from autoq.knowledge.lessons import Lesson, shape_of
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.knowledge.prior import prior_of
+from autoq.knowledge.shipped import shipped_trials
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
@@ -29,8 +31,11 @@ from autoq.search.compare import FRACTIONS, Comparison, summarise
 from autoq.search.registry import STRATEGIES, MakeStrategy
 from autoq.search.replay import optimum, replay
 from autoq.search.strategies.informed import Informed, Prior
+from autoq.search.union import Candidate
+from autoq.templates.base import Template
+from autoq.templates.registry import matching
 
-KNOWING = "informed-knowing"
+KNOWING, AFTER_DEFAULTS = "informed-knowing", "informed-after-defaults"
 
 
 def remembered(prior: Prior, found: Replayable) -> Prior:
@@ -40,17 +45,33 @@ def remembered(prior: Prior, found: Replayable) -> Prior:
     return lambda asked: known[np.searchsorted(codes, asked)]
 
 
+def defaults(found: Replayable, templates: Mapping[str, Template]) -> list[Candidate]:
+    """The untuned default of each template that was recorded, the preferred template's first."""
+    workload, target = found.recorded.workload, target_of(found.recorded)
+    fitting = [one for one in matching(workload, target, list(templates.values())) if one.tunable]
+    untuned = [Candidate(one.name, one.default(workload, target)) for one in fitting]
+    return [one for one in untuned if one in found.measured]
+
+
 def rows_of(
-    found: Replayable, makers: Mapping[str, MakeStrategy], seeds: int, trials: int
+    found: Replayable,
+    makers: Mapping[str, MakeStrategy],
+    first: Sequence[Candidate],
+    seeds: int,
+    trials: int,
 ) -> tuple[Comparison, ...]:
-    """Every strategy replayed with seeds 0, 1, ..., each in batches of its own size."""
+    """Every strategy replayed with seeds 0, 1, ..., each in batches of its own size.
+
+    first: what the one after defaults begins with.
+    """
     rows = []
     for name, make in makers.items():
+        begun = first if name == AFTER_DEFAULTS else ()
         curves = []
         for seed in range(seeds):
             strategy = make(found.space, seed)
             batch = getattr(strategy, "batch", 32)
-            curves.append(replay(strategy, found.measured, trials, batch))
+            curves.append(replay(strategy, found.measured, trials, batch, begun))
         row = summarise(name, curves, optimum(found.measured), trials, FRACTIONS)
         print(f"{found.recorded.workload} {name}: {row.median} ({row.p90})", flush=True)
         rows.append(row)
@@ -64,21 +85,26 @@ def compared(
     templates = load_registry(REGISTRY)
     versions = template_versions(templates.values())
     models: dict[str, KnowledgeModel] = {}
+    names = options.strategies.split(",")
     found = []
     for path in paths:
         one = load(path, templates)
         if len(one.measured) < options.least:
             continue
-        shape = shape_of(one.recorded.workload)
-        if shape not in models:
-            rest = [lesson for lesson in lessons if lesson.shape != shape]
-            models[shape] = trained(rest, "", "", versions, "")
-        recorded = one.recorded
-        prior = prior_of(models[shape], recorded.workload, one.union, target_of(recorded), versions)
-        knowing = partial(Informed, prior=remembered(prior, one))
-        makers: dict[str, MakeStrategy] = {KNOWING: knowing}
-        makers |= {name: STRATEGIES[name] for name in options.strategies.split(",")}
-        rows = rows_of(one, makers, options.seeds, options.trials)
+        makers: dict[str, MakeStrategy] = {AFTER_DEFAULTS: Informed, **STRATEGIES}
+        if KNOWING in names:
+            recorded = one.recorded
+            shape = shape_of(recorded.workload)
+            if shape not in models:
+                rest = [lesson for lesson in lessons if lesson.shape != shape]
+                models[shape] = trained(rest, "", "", versions, "")
+            prior = prior_of(
+                models[shape], recorded.workload, one.union, target_of(recorded), versions
+            )
+            makers[KNOWING] = partial(Informed, prior=remembered(prior, one))
+        makers = {name: makers[name] for name in names}
+        begun = defaults(one, templates)
+        rows = rows_of(one, makers, begun, options.seeds, options.trials)
         found.append(SpaceComparison(path, one, rows))
     return found
 
@@ -86,13 +112,15 @@ def compared(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("spaces", type=Path, nargs="*", help="default: those that ship")
-    parser.add_argument("--strategies", default="informed,annealing", help="to set beside it")
+    parser.add_argument("--strategies", default=f"{KNOWING},{AFTER_DEFAULTS},informed,annealing")
     parser.add_argument("--least", type=int, default=300, help="configurations of a space")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--trials", type=int, default=128)
     parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
     options = parser.parse_args()
-    lessons = lessons_of(gathered(shipped_spaces()), load_registry(REGISTRY))
+    lessons = []
+    if KNOWING in options.strategies.split(","):
+        lessons = lessons_of(gathered(shipped_trials()), load_registry(REGISTRY))
     found = compared(options.spaces or shipped_spaces(), lessons, options)
     data = to_json(found, {"seeds": options.seeds, "trials": options.trials, "batch": 0})
     options.output.with_suffix(".json").write_text(json.dumps(data) + "\n")

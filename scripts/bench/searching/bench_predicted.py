@@ -1,23 +1,25 @@
 """How fast the untuned choice of a model of records is, beside tuned records and defaults.
 
     python scripts/bench/searching/bench_predicted.py choose NETWORK.jsonl -o choices.json
-    python scripts/bench/searching/bench_predicted.py measure choices.json -o result.json
+    python scripts/bench/searching/bench_predicted.py compile choices.json -o KERNELS
+    python scripts/bench/searching/bench_predicted.py measure choices.json \
+        --compiled KERNELS -o result.json
 
 `choose` needs no device. For every workload of a record file it takes the fastest record, the
 untuned default, and what models predict that have not seen the workload's shape, and those that
-have seen none of the file's shapes. `measure` compiles them on the device's machine, compares every
-output element, and times those of each workload in turn.
+have seen none of the file's shapes. `compile` needs none either; a folder that holds some of the
+kernels gets the others. `measure` compares every output element and times the configurations of
+each workload in turn; without `--compiled` it compiles them on the device's machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import as_completed
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -25,124 +27,41 @@ from typing import Any
 import numpy as np
 
 from autoq.devices import require_device, resolve
-from autoq.knowledge.choice import predicted
 from autoq.knowledge.evaluation import PROMISES
-from autoq.knowledge.lessons import Lesson, shape_of
-from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.knowledge.lessons import shape_of
+from autoq.knowledge.shipped import shipped_trials
 from autoq.knowledge.training import gathered, lessons_of
+from autoq.measure.builder import Builder
+from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import REGISTRY, Job, Timing, load_registry
+from autoq.recording.bundle import BundleFolder, bundle_folders
+from autoq.recording.compiling import compile_ahead
 from autoq.recording.devices import opened_measurers
+from autoq.recording.kept_kernels import Place
+from autoq.recording.naming import file_name
 from autoq.recording.options import RecordOptions
+from autoq.recording.plan import Planned
 from autoq.records.database import Database
 from autoq.records.lines import read_records
-from autoq.records.lookup import lookup, template_versions
-from autoq.replaying.loading import shipped_spaces
+from autoq.records.lookup import template_versions
+from autoq.records.recorded_space import DEFAULT
 from autoq.scratch import scratch_folder
 from autoq.search.knobs import plain_config
 from autoq.search.union import Candidate
-from autoq.templates.base import Template
-from autoq.templates.registry import matching
-from autoq.templates.target import Target
-from autoq.templates.workload import Workload
-from autoq.templates.workload_key import from_dict, to_dict
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from checkout import commit
+from untuned_choices import Choices, Models, chosen, read_choices
 
 WAYS = ("record", "default", "shape_left_out", "network_left_out")
-DEVICE = "NVIDIA H200"
-"""Whose records are looked up."""
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.5, rest_seconds=0.02)
-
-
-@dataclass(frozen=True)
-class Choices:
-    """A candidate of each way for one workload.
-
-    promised: by how much each model says that its choice is faster than the default.
-    """
-
-    workload: Workload
-    family: str
-    ways: Mapping[str, Candidate]
-    promised: Mapping[str, float]
-
-    def to_json(self) -> dict[str, Any]:
-        """As a file has it."""
-        return {
-            "workload": to_dict(self.workload), "family": self.family,
-            "promised": {way: round(value, 4) for way, value in self.promised.items()},
-            "ways": {
-                way: {"template": one.template, "config": plain_config(one.config)}
-                for way, one in self.ways.items()
-            },
-        }  # fmt: skip
-
-
-def read_choices(
-    path: Path, templates: Mapping[str, Template], target: Target
-) -> tuple[str, list[Choices]]:
-    """The name of the record file, and what `choose` wrote of each workload."""
-    data = json.loads(path.read_text())
-    found = []
-    for row in data["choices"]:
-        workload = from_dict(row["workload"])
-        ways = {
-            way: Candidate(
-                one["template"],
-                templates[one["template"]].space(workload, target).from_dict(one["config"]),
-            )
-            for way, one in row["ways"].items()
-        }
-        found.append(Choices(workload, row["family"], ways, row["promised"]))
-    return data["records"], found
-
-
-class Models:
-    """Models of some lessons without those of some shapes, each trained once."""
-
-    def __init__(self, lessons: Sequence[Lesson], versions: Mapping[str, int]) -> None:
-        self._lessons, self._versions = lessons, versions
-        self._models: dict[frozenset[str], KnowledgeModel] = {}
-
-    def without(self, shapes: Iterable[str]) -> KnowledgeModel:
-        """Trained on the lessons of other shapes."""
-        left_out = frozenset(shapes) & {one.shape for one in self._lessons}
-        if left_out not in self._models:
-            rest = [one for one in self._lessons if one.shape not in left_out]
-            self._models[left_out] = trained(rest, "", "", self._versions, "")
-        return self._models[left_out]
-
-
-def chosen(
-    workload: Workload, shapes: set[str], database: Database, models: Models,
-    templates: Sequence[Template], target: Target,
-) -> Choices | None:  # fmt: skip
-    """What each way takes; None without a record. shapes: of the whole file."""
-    best = lookup(database, workload, target, templates, DEVICE)
-    matches = [one for one in matching(workload, target, templates) if one.tunable]
-    if best is None or not matches:
-        return None
-    default = Candidate(matches[0].name, matches[0].default(workload, target))
-    ways = {"record": Candidate(best.template.name, best.config), "default": default}
-    promised = {}
-    for way, left_out in (
-        ("shape_left_out", {shape_of(workload)}), ("network_left_out", shapes)
-    ):  # fmt: skip
-        found = predicted(models.without(left_out), workload, matches, target)
-        ours = [one.slowness for one in found
-                if Candidate(one.template.name, one.config) == default]  # fmt: skip
-        if ours:  # else the model knows nothing of the preferred template, and makes no choice
-            ways[way] = Candidate(found[0].template.name, found[0].config)
-            promised[way] = math.exp(ours[0] - found[0].slowness)
-    return Choices(workload, matches[0].name, ways, promised)
 
 
 def choose(options: argparse.Namespace) -> None:
     """Write what each way takes for the workloads of a record file."""
     target = resolve("cuda:sm_90a").target
     templates = load_registry(REGISTRY)
-    lessons = lessons_of(gathered(options.spaces or shipped_spaces()), templates)
+    lessons = lessons_of(gathered(options.spaces or shipped_trials()), templates)
     models = Models(lessons, template_versions(templates.values()))
     workloads = list(dict.fromkeys(one.workload for one in read_records(options.source).records))
     shapes = {shape_of(one) for one in workloads}
@@ -160,12 +79,50 @@ def choose(options: argparse.Namespace) -> None:
     options.output.write_text(json.dumps(data) + "\n")
 
 
+def compile_choices(options: argparse.Namespace) -> None:
+    """Write the kernels of what was chosen; those that are there are left."""
+    target, templates = resolve("cuda:sm_90a").target, load_registry(REGISTRY)
+    _, found = read_choices(options.source, templates, target)
+    with scratch_folder() as scratch:
+        builder = Builder(BuildSettings(REGISTRY, target, None), options.jobs, 120.0, scratch)
+
+        def compile_one(one: Choices) -> None:
+            folder = options.output / file_name(one.workload)
+            place = BundleFolder.create(folder, one.workload, target.arch)
+            plan = [Planned(each, DEFAULT) for each in dict.fromkeys(one.ways.values())]
+            compile_ahead(place, plan, templates, builder, lambda: False)
+
+        try:
+            # Of a few kernels each, so many workloads at once as there are compilers.
+            with ThreadPoolExecutor(options.jobs) as pool:
+                list(pool.map(compile_one, found))
+        finally:
+            builder.close()
+
+
+def compiled_places(folder: Path, found: Sequence[Choices]) -> dict[Job, Place]:
+    """Where in a folder of kernels the candidates of choices lie."""
+    kernels = {one.workload: one for one in bundle_folders(folder)}
+    places: dict[Job, Place] = {}
+    for one in found:
+        own = {
+            json.dumps([each.template, each.config], sort_keys=True): each
+            for each in kernels[one.workload].compiled
+        }
+        for each in one.ways.values():
+            name = json.dumps([each.template, plain_config(each.config)], sort_keys=True)
+            job = Job(one.workload, each.template, each.config)
+            places[job] = kernels[one.workload], own[name]
+    return places
+
+
 def measure(options: argparse.Namespace) -> None:
     """Time what was chosen; the result is written after each workload."""
     host = resolve(options.target)
     require_device(host)
     templates = load_registry(REGISTRY)
     records, found = read_choices(options.source, templates, host.target)
+    places = None if options.compiled is None else compiled_places(options.compiled, found)
     result = {
         "device": host.device, "commit": options.commit, "records": records,
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "cases": [],
@@ -173,7 +130,7 @@ def measure(options: argparse.Namespace) -> None:
     record_options = RecordOptions(jobs=options.jobs)
     with (
         scratch_folder() as scratch,
-        opened_measurers(host, record_options, scratch, None) as (measurer,),
+        opened_measurers(host, record_options, scratch, places) as (measurer,),
     ):
         waiting = {}
         for one in found:
@@ -197,7 +154,7 @@ def measure(options: argparse.Namespace) -> None:
 def case_of(one: Choices, measured: Mapping[Candidate, float | None]) -> dict[str, Any]:
     """The row of a workload; a way without a time failed or knew nothing."""
     row: dict[str, Any] = {"case": str(one.workload), "family": one.family}
-    for way in WAYS:
+    for way in dict.fromkeys((*WAYS, *one.ways)):
         candidate = one.ways.get(way)
         seconds = None if candidate is None else measured[candidate]
         row[f"{way}_us"] = None if seconds is None else round(seconds * 1e6, 3)
@@ -213,7 +170,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     model promises less, as `compile` does.
     """
     found = {}
-    promising = [(way, least) for way in WAYS[2:] for least in (1.0, *PROMISES)]
+    timed = dict.fromkeys(key.removesuffix("_us") for row in rows for key in row if "_us" in key)
+    models = [way for way in timed if way not in WAYS[:2]]
+    promising = [(way, least) for way in models for least in (1.0, *PROMISES)]
     for family in ("all", *sorted({row["family"] for row in rows})):
         own = [row for row in rows if row["record_us"] and family in ("all", row["family"])]
         ways = {}
@@ -245,13 +204,18 @@ def main() -> None:
     first.add_argument("--part", default="", help="beginning of the workloads' names")
     first.add_argument("--spaces", type=Path, nargs="*", help="to learn from; those that ship")
     first.set_defaults(run=choose)
+    ahead = verbs.add_parser("compile", help="write their kernels; needs no device")
+    ahead.add_argument("source", type=Path, help="what `choose` wrote")
+    ahead.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers")
+    ahead.set_defaults(run=compile_choices)
     second = verbs.add_parser("measure", help="time them on the device")
     second.add_argument("source", type=Path, help="what `choose` wrote")
     second.add_argument("--target", default="cuda")
     second.add_argument("--jobs", type=int, default=0, help="compilers")
+    second.add_argument("--compiled", type=Path, help="what `compile` wrote")
     second.add_argument("--commit", default=commit(), help="recorded in the output")
     second.set_defaults(run=measure)
-    for one in (first, second):
+    for one in (first, ahead, second):
         one.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     options.run(options)

@@ -14,13 +14,13 @@ import bench_predicted
 import bench_search_step
 import numpy as np
 import pytest
-from bench_predicted import Choices
+from untuned_choices import Choices, read_choices
 from with_nvcc import needs_nvcc
 
 from autoq.devices import resolve
 from autoq.knowledge.lessons import shape_of
 from autoq.knowledge.training import gathered, lessons_of
-from autoq.measure.job import REGISTRY, load_registry
+from autoq.measure.job import REGISTRY, Job, load_registry
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import shipped_spaces
 from autoq.search.union import Candidate
@@ -79,7 +79,7 @@ def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, les
         return train(rest, *others)
 
     monkeypatch.setattr(bench_knowing_search, "trained", trained)
-    options = argparse.Namespace(least=20, strategies="random", seeds=3, trials=16)
+    options = argparse.Namespace(least=20, strategies="informed-knowing,random", seeds=3, trials=16)
     found = bench_knowing_search.compared(paths, lessons, options)
     shapes = [shape_of(read_space(path).workload) for path in paths]
     assert taught == [{shapes[1]}, {shapes[0]}]
@@ -90,6 +90,20 @@ def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, les
     assert bench_knowing_search.KNOWING in capsys.readouterr().out
     options.least = 25
     assert bench_knowing_search.compared(paths, lessons, options) == []
+
+
+def test_a_search_after_defaults_begins_with_those_of_all_templates(paths, templates):
+    found = bench_knowing_search.load(paths[0], templates)
+    first = bench_knowing_search.defaults(found, templates)
+    assert [one.template for one in first] == ["conv2d_grouped"]
+    options = argparse.Namespace(
+        least=20, strategies="informed-after-defaults,random", seeds=2, trials=16
+    )
+    (one,) = bench_knowing_search.compared(paths[:1], [], options)
+    after, random = one.rows
+    best = min(trial.seconds for trial in found.measured.values() if trial.seconds)
+    assert (after.curves[:, 0] == best / found.measured[first[0]].seconds).all()
+    assert not (random.curves[:, 0] == after.curves[:, 0]).all()
 
 
 def test_a_prior_is_remembered_in_any_order():
@@ -145,7 +159,7 @@ def test_choices_leave_shapes_out_and_are_read_again(paths, templates, tmp_path,
     options.spaces = [*paths, other]
     bench_predicted.choose(options)
     target = resolve("cuda:sm_90a").target
-    name, found = bench_predicted.read_choices(output, templates, target)
+    name, found = read_choices(output, templates, target)
     assert name == "network.jsonl"
     assert [one.workload for one in found] == [read_space(path).workload for path in paths]
     for one, path in zip(found, paths, strict=True):
@@ -169,7 +183,7 @@ def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_th
     row = Choices(SMALL, template.name, ways, {"shape_left_out": 1.1}).to_json()
     source.write_text(json.dumps({"records": "network.jsonl", "choices": [row]}))
     options = argparse.Namespace(
-        source=source, output=output, target="cpu", jobs=1, commit="some commit"
+        source=source, output=output, target="cpu", jobs=1, commit="some commit", compiled=None
     )
     bench_predicted.measure(options)
     data = json.loads(output.read_text())
@@ -179,6 +193,26 @@ def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_th
     assert case["record_us"] == case["shape_left_out_us"] > 0
     assert case["default_us"] > 0 and case["network_left_out_us"] is None
     assert case["shape_left_out_promised"] == 1.1
+
+
+@needs_nvcc
+def test_choices_are_compiled_ahead_once(paths, templates, tmp_path, in_this_process):
+    target = resolve("cuda:sm_90a").target
+    workload = read_space(paths[0]).workload
+    template = templates["conv2d_grouped"]
+    default = Candidate(template.name, template.default(workload, target))
+    ways = {"record": default, "default": default}
+    source, kernels = tmp_path / "choices.json", tmp_path / "kernels"
+    row = Choices(workload, template.name, ways, {}).to_json()
+    source.write_text(json.dumps({"records": "network.jsonl", "choices": [row]}))
+    options = argparse.Namespace(source=source, output=kernels, jobs=1)
+    for _ in range(2):
+        bench_predicted.compile_choices(options)
+        ((job, (folder, compiled)),) = bench_predicted.compiled_places(
+            kernels, read_choices(source, templates, target)[1]
+        ).items()
+        assert job == Job(workload, default.template, default.config)
+        assert len(folder.compiled) == 1 and compiled.place is not None
 
 
 def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
