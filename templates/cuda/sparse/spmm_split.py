@@ -184,7 +184,7 @@ def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.
 
     values, places: for each group the first step of each warp, then what groups have more, one
     after the other. groups: where the latter begin, how many steps there are in all, and the first
-    row of y. Then what `pack_terms` gives, the scalars once for each group.
+    row of y. Then what `pack_terms` gives.
     """
     tiling = _tiling(workload, config)
     values, places, starts, rows, *_ = pack_schedule(tiling, constants)
@@ -203,13 +203,7 @@ def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.
         new[to] = old[: len(to)]
     moved[2][:, :3] = np.stack([rest, count, rows[:groups]], axis=1)
     of_terms = rows.astype(np.int64)[:, None] + np.arange(GROUP)
-    terms = pack_terms(tiling, constants, of_terms.reshape(-1))
-    return (*moved, *map(_of_shape, terms, specs[len(moved) :]))
-
-
-def _of_shape(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
-    """The array, or a copy of it for each group."""
-    return array if array.shape == spec.shape else np.tile(array, (spec.shape[0], 1))
+    return (*moved, *pack_terms(tiling, constants, of_terms.reshape(-1)))
 
 
 def packed(workload: Spmm, config: SplitConfig) -> tuple[TensorSpec, ...]:
@@ -219,15 +213,8 @@ def packed(workload: Spmm, config: SplitConfig) -> tuple[TensorSpec, ...]:
         TensorSpec("values", (steps, tiling.left_digits, 32, 2), "int32"),
         TensorSpec("places", (steps, STEP), "int32"),
         TensorSpec("groups", (tiling.groups, _WORDS_OF_GROUP), "int32"),
-        *(_of_groups(spec, tiling) for spec in term_specs(tiling)),
+        *term_specs(tiling),
     )
-
-
-def _of_groups(spec: TensorSpec, tiling: PanelTiling) -> TensorSpec:
-    """What all rows share once for each group, the rest as it is."""
-    if spec.name != "scalars":
-        return spec
-    return TensorSpec(spec.name, (tiling.groups, *spec.shape), spec.dtype)
 
 
 # Fitted to 789 products on an H200, of which the estimates are off by an eighth.
