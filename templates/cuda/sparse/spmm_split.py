@@ -115,6 +115,7 @@ def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
     return Space(SplitConfig, knobs, constraints, features)
 
 
+@functools.lru_cache(maxsize=256)
 def default(workload: Spmm, target: Target) -> SplitConfig:
     """The legal configuration of least estimated time, the longest groups first.
 

@@ -107,6 +107,7 @@ def _tiling(long: Spmm, config: JoinedConfig) -> LongTiling:
     return LongTiling(long, _long(config))
 
 
+@functools.lru_cache(maxsize=256)
 def default(workload: Spmm, target: Target) -> JoinedConfig:
     """The legal configuration of least estimated time.
 
