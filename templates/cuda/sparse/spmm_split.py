@@ -34,7 +34,7 @@ from autoq.templates.workload import Constants
 
 _COLUMNS = (32, 64, 128)
 _WARPS = (1, 2, 4, 8, 16)
-_GROUPS = (1, 2, 4, 8, 16)
+_GROUPS = (1, 2, 4, 8)
 _MOST_WARPS = 16
 _MOST_ROW_BYTES = 128
 _WORDS_OF_GROUP = 4
