@@ -47,15 +47,12 @@ template <int LEFT, int RIGHT> __device__ __forceinline__ void product(
 FINISH = r"""
 // What all rows share. Of one scale `first` has the first words of `words.ONE_SCALE`: the form, of
 // which PACK is the shorter one, the scale, what is added, and what sums start from.
-__device__ __forceinline__ Channels of_one_scale(const float4& words) {
-  Channels own = {};
-  own.first = words;
-  own.form = words.x == IS_ONE_SCALE ? Form::PACK : Form::ANY;
-  return own;
-}
 __device__ __forceinline__ Channels terms_of(const Constants& from) {
   if constexpr (!ONE_SCALE) return shared_terms(from);
-  return of_one_scale(__ldg(reinterpret_cast<const float4*>(from.scalars)));
+  Channels own = {};
+  own.first = __ldg(reinterpret_cast<const float4*>(from.scalars));
+  own.form = own.first.x == IS_ONE_SCALE ? Form::PACK : Form::ANY;
+  return own;
 }
 __device__ __forceinline__ int start_of(const Channels& own) {
   return ONE_SCALE ? __float_as_int(own.first.w) : 0;

@@ -25,25 +25,6 @@ __device__ __forceinline__ void fetch_step(
   for (int i = 0; i < LEFT_DIGITS; ++i)
     step.values[i] = read_here(values + (number * LEFT_DIGITS + i) * 32);
 }
-// The epilogue's words, a copy of each group: of one for all, all multiprocessors would wait for
-// the same line. Each word is read by itself and looked at behind the products: a register of a
-// word that nothing needs is free for others, for addresses of rows of b say, which wait for it.
-struct Words {
-  float word[8];
-  __device__ __forceinline__ void fetch(const float* scalars, int group) {
-    const float* from = scalars + group * 8;
-    #pragma unroll
-    for (int i = 0; i < (WIDE ? 0 : ONE_SCALE ? 4 : 8); ++i)
-      asm("ld.global.f32 %0, [%1];" : "=f"(word[i]) : "l"(from + i));
-  }
-  __device__ __forceinline__ Channels terms(const Constants& from) const {
-    const float* w = word;
-    const float4 first = make_float4(w[0], w[1], w[2], w[3]);
-    if constexpr (WIDE) return {};
-    else if constexpr (ONE_SCALE) return of_one_scale(first);
-    else return shared_terms(from, first, make_float4(w[4], w[5], w[6], w[7]));
-  }
-};
 // Of what all warps left in shared memory a warp finishes some neighbours of one row of each lane.
 constexpr int EACH = 2 * OWN / WARPS, FINISHED = EACH < V ? V : EACH < WIDEST ? EACH : WIDEST;
 template <Form FORM> __device__ __forceinline__ void finish_shared(
@@ -83,11 +64,10 @@ __device__ __forceinline__ void multiply_sparse(
   fetch_step(first, own_values, places_of_lane, group * WARPS + warp);
   const int4 found = __ldg(reinterpret_cast<const int4*>(groups) + group);
   const Group of = {found.x, found.y, found.z};
-  Words words;
-  words.fetch(from.scalars, group);
+  const Channels own = terms_of(from);
   const Rows rows = rows_from(from, group, lane);
   int sums[ALL_SUMS];
-  clear(sums, 0);
+  clear(sums, WARPS == 1 ? start_of(own) : 0);
   // Each warp's first step is there, be it of zeros: nothing is asked before its rows are read.
   int at = warp;
   const auto multiply = [&](const Step& step, Step& next) {
@@ -98,11 +78,7 @@ __device__ __forceinline__ void multiply_sparse(
     return more;
   };
   while (multiply(first, second) && multiply(second, first)) continue;
-  const Channels own = words.terms(from);
   if constexpr (WARPS == 1) {
-    #pragma unroll
-    for (int i = 0; i < ALL_SUMS; ++i)
-      if constexpr (ONE_SCALE) sums[i] += start_of(own);
     finish(sums, rows, own, from, y, of.row, lane);
   } else {
     int* pieces = reinterpret_cast<int*>(smem) + team * WARPS * ALL_SUMS * 32;

@@ -6,6 +6,7 @@ in shared memory, and its warps gather from there for groups of eight rows of y,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -148,6 +149,7 @@ def space_of(workload: Spmm, target: Target, kind: Kind) -> Space[PanelConfig]:
     return Space(PanelConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
+@functools.lru_cache(maxsize=256)
 def default(workload: Spmm, target: Target) -> PanelConfig:
     """The configuration of least estimated time, of those that spill nothing if there are any."""
     legal = list(space(workload, target).enumerate())

@@ -27,20 +27,18 @@ from autoq.templates.cuda.sparse.functions import device_functions, pack_terms, 
 from autoq.templates.cuda.sparse.pack import pack_schedule
 from autoq.templates.cuda.sparse.split_source import SPLIT_SOURCE
 from autoq.templates.cuda.sparse.unstaged_source import UNSTAGED_SOURCE
+from autoq.templates.hardware import HARDWARE
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
 _COLUMNS = (32, 64, 128)
 _WARPS = (1, 2, 4, 8, 16)
-_GROUPS = (1, 2, 4, 8, 16)
+_GROUPS = (1, 2, 4, 8)
 _MOST_WARPS = 16
 _MOST_ROW_BYTES = 128
 _WORDS_OF_GROUP = 4
 _SCHEDULE = ("values", "places", "groups")
-
-_MOST_SHARING, _ENOUGH_WARPS = 1536, 2048
-"""Groups times warps, up to which more warps share a group, and warps of all tiles that suffice."""
 
 _BEHIND, _PREFERRED = -10, 7
 """Preferences: where other kernels should be faster, and where this should."""
@@ -117,32 +115,15 @@ def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
     return Space(SplitConfig, knobs, constraints, features)
 
 
+@functools.lru_cache(maxsize=256)
 def default(workload: Spmm, target: Target) -> SplitConfig:
-    """A warp for each step of a mean group, and tiles so wide that there are warps enough.
+    """The legal configuration of least estimated time, the longest groups first.
 
-    Of 96 products of pruned layers' shapes on an H200 what is chosen so takes 7% longer than the
-    fastest of some eight.
+    Of 96 products of pruned layers' shapes on an H200 what is chosen so takes 3% longer than the
+    fastest of some twelve.
     """
-    legal = space(workload, target)
-    tiling = _tiling(workload, SplitConfig(_COLUMNS[0], 1))
-    longest = max(1, -(-tiling.longest // STEP))
-    fitting = [
-        count
-        for count in _WARPS[:-1]
-        if count == 1 or (count <= longest and count * tiling.groups <= _MOST_SHARING)
-    ]
-    mean = tiling.steps / tiling.groups
-    warps = next((count for count in fitting if count >= mean), fitting[-1])
-    groups = 1 if warps > 1 else next(g for g in (4, 2, 1) if g <= tiling.groups)
-    widest_first = [
-        SplitConfig(columns, warps, groups)
-        for columns in _COLUMNS[::-1]
-        if SplitConfig(columns, warps, groups) in legal and (columns > _COLUMNS[0] or warps > 1)
-    ]
-    for config in widest_first:
-        if tiling.groups * -(-workload.n // config.columns) * warps >= _ENOUGH_WARPS:
-            return config
-    return widest_first[-1] if widest_first else next(legal.enumerate())
+    legal = space(workload, target).restricted({"by_tiles": (False,)})
+    return min(legal.enumerate(), key=lambda config: estimate(workload, config, target))
 
 
 def _tiling(workload: Spmm, config: SplitConfig) -> PanelTiling:
@@ -184,7 +165,7 @@ def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.
 
     values, places: for each group the first step of each warp, then what groups have more, one
     after the other. groups: where the latter begin, how many steps there are in all, and the first
-    row of y. Then what `pack_terms` gives, the scalars once for each group.
+    row of y. Then what `pack_terms` gives.
     """
     tiling = _tiling(workload, config)
     values, places, starts, rows, *_ = pack_schedule(tiling, constants)
@@ -203,13 +184,7 @@ def pack(workload: Spmm, config: SplitConfig, constants: Constants) -> tuple[np.
         new[to] = old[: len(to)]
     moved[2][:, :3] = np.stack([rest, count, rows[:groups]], axis=1)
     of_terms = rows.astype(np.int64)[:, None] + np.arange(GROUP)
-    terms = pack_terms(tiling, constants, of_terms.reshape(-1))
-    return (*moved, *map(_of_shape, terms, specs[len(moved) :]))
-
-
-def _of_shape(array: np.ndarray, spec: TensorSpec) -> np.ndarray:
-    """The array, or a copy of it for each group."""
-    return array if array.shape == spec.shape else np.tile(array, (spec.shape[0], 1))
+    return (*moved, *pack_terms(tiling, constants, of_terms.reshape(-1)))
 
 
 def packed(workload: Spmm, config: SplitConfig) -> tuple[TensorSpec, ...]:
@@ -219,24 +194,23 @@ def packed(workload: Spmm, config: SplitConfig) -> tuple[TensorSpec, ...]:
         TensorSpec("values", (steps, tiling.left_digits, 32, 2), "int32"),
         TensorSpec("places", (steps, STEP), "int32"),
         TensorSpec("groups", (tiling.groups, _WORDS_OF_GROUP), "int32"),
-        *(_of_groups(spec, tiling) for spec in term_specs(tiling)),
+        *term_specs(tiling),
     )
 
 
-def _of_groups(spec: TensorSpec, tiling: PanelTiling) -> TensorSpec:
-    """What all rows share once for each group, the rest as it is."""
-    if spec.name != "scalars":
-        return spec
-    return TensorSpec(spec.name, (tiling.groups, *spec.shape), spec.dtype)
-
-
-# Fitted to 789 products on an H200, of which the estimates are off by an eighth.
-_START_SECONDS, _SHARED_SECONDS = 1.42e-6, 0.22e-6
+# Fitted to 769 products on an H200, of which the estimates are off by a twelfth.
+_START_SECONDS, _SHARED_SECONDS = 1.14e-6, 0.54e-6
 """Seconds of one that has nearly nothing to do, and more where warps add up their sums."""
-_ROUND_SECONDS, _WIDE_ROUND_SECONDS = 0.085e-6, 0.2e-6
-"""Of a round of the steps of the longest group, and more for 128 bytes of a row of b."""
-_GATHER_RATE = 7.2e12
-_WARP_SECONDS, _BLOCK_SECONDS = 0.15e-9, 0.2e-9
+_ROUND_SECONDS, _WIDE_SECONDS = 0.23e-6, 0.5e-6
+"""Of a round of the steps of the longest group, and more where a row of b has 128 bytes."""
+_GATHER_RATE = 9.6e12
+"""Bytes a second of the rows of all steps, those of warps that have no step too."""
+_BLOCK_SECONDS, _THREAD_SECONDS, _FREE_THREADS = 0.454e-9, 0.898e-6 / 512, 128
+"""Of a block, wherever it runs, and of each thread of one that has more than so many."""
+_HELD_SECONDS, _WAVE_SECONDS = 0.19e-6, 1.07e-6
+"""Of all registers of the device that warps hold at once, and of those that wait for others."""
+_REGISTERS, _REGISTERS_A_COLUMN = 46, 0.58
+"""Of a thread."""
 _DIGIT_SHARE = 0.25
 """The share that a second digit of the values adds to a round."""
 
@@ -246,12 +220,17 @@ def estimate(workload: Spmm, config: SplitConfig, target: Target) -> float:
     tiling, tiles = _tiling(workload, config), -(-workload.n // config.columns)
     row_bytes = config.columns * tiling.right_digits
     rounds = -(-max(1, -(-tiling.longest // STEP)) // config.warps)
-    rounds *= 1 + _DIGIT_SHARE * (tiling.left_digits - 1)
     seconds = _START_SECONDS + _SHARED_SECONDS * (config.warps > 1)
-    seconds += rounds * (_ROUND_SECONDS + _WIDE_ROUND_SECONDS * row_bytes / 128)
-    seconds += tiling.steps * STEP * tiles * row_bytes / _GATHER_RATE
-    seconds += tiles * tiling.groups * config.warps * _WARP_SECONDS
+    seconds += rounds * (1 + _DIGIT_SHARE * (tiling.left_digits - 1)) * _ROUND_SECONDS
+    seconds += _WIDE_SECONDS * row_bytes / 128
+    steps = max(tiling.steps, tiling.groups * config.warps)
+    seconds += steps * STEP * tiles * row_bytes / _GATHER_RATE
     seconds += tiles * -(-tiling.groups // config.groups) * _BLOCK_SECONDS
+    seconds += max(0, tiling.threads - _FREE_THREADS) * _THREAD_SECONDS
+    registers = 32 * (_REGISTERS + _REGISTERS_A_COLUMN * config.columns)
+    held = tiles * tiling.groups * config.warps * registers
+    held /= target.units * HARDWARE[target.arch].register_file
+    seconds += held * _HELD_SECONDS + max(0.0, held - 1) * _WAVE_SECONDS
     return max(seconds, workload.bytes / target.memory_rate)
 
 

@@ -33,7 +33,7 @@ _JOINED = (32, 64, 128)
 """Rows of a joined vector."""
 
 _UNTUNED: dict[str, tuple[bool | int, ...]] = {
-    "bulk": (0,), "streamed": (False,), "whole_stages": (True,), "cluster": (1,),
+    "bulk": (0,), "streamed": (False,), "whole_stages": (True,),
 }  # fmt: skip
 
 _BEHIND, _PREFERRED = -10, 8
@@ -82,11 +82,11 @@ def matches(workload: object, target: Target) -> bool:
 
 
 def space(workload: Spmm, target: Target) -> Space[JoinedConfig]:
-    """The spaces of `spmm_wgmma` of all lengths, without ways back."""
+    """The spaces of `spmm_wgmma` of all lengths, without clusters and ways back."""
     lengths = _lengths(workload, target)
     of_length = {rows: spmm_wgmma.space(joined(workload, rows), target) for rows in lengths}
     knobs = dict(next(iter(of_length.values())).knobs)
-    knobs |= {"turns_back": (False,), "vector": lengths}
+    knobs |= {"cluster": (1,), "turns_back": (False,), "vector": lengths}
 
     def the_kernel_takes_it(config: JoinedConfig) -> bool:
         """The kernel of long vectors has such a configuration."""
@@ -107,6 +107,7 @@ def _tiling(long: Spmm, config: JoinedConfig) -> LongTiling:
     return LongTiling(long, _long(config))
 
 
+@functools.lru_cache(maxsize=256)
 def default(workload: Spmm, target: Target) -> JoinedConfig:
     """The legal configuration of least estimated time.
 

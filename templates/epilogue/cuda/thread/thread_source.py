@@ -26,12 +26,12 @@ struct Constants {
 constexpr bool SATURATES = V == 4 && BITS<OUT> == 8 && BITS<ADDEND> < 32;
 enum class Form { FORMS };
 struct Channels { Raw<float, V> scale; float4 first, second; Form form;FIELDS };
-// What all channels share, of the words of the scalars.
-__device__ __forceinline__ Channels shared_terms(
-    const Constants& from, const float4& first, const float4& second) {
+// What all channels share.
+__device__ __forceinline__ Channels shared_terms(const Constants& from) {
   Channels own = {};
   if constexpr (!WIDE) {
-    own.first = first, own.second = second;
+    own.first = __ldg(reinterpret_cast<const float4*>(from.scalars));
+    own.second = __ldg(reinterpret_cast<const float4*>(from.scalars) + 1);
     const float low = own.second.y, high = own.second.z, zero_point = own.second.w;
     const bool whole =
         __fadd_rn(low, zero_point) == LEAST && __fadd_rn(high, zero_point) == MOST;
@@ -40,11 +40,6 @@ __device__ __forceinline__ Channels shared_terms(
                : zero_point == 0.f ? Form::PACK : Form::SHIFT;TABLE_START
   }
   return own;
-}
-__device__ __forceinline__ Channels shared_terms(const Constants& from) {
-  const float4* words = reinterpret_cast<const float4*>(from.scalars);
-  if constexpr (WIDE) return {};
-  return shared_terms(from, __ldg(words), __ldg(words + 1));
 }
 __device__ __forceinline__ Channels channels(const Constants& from, int k) {
   Channels own = shared_terms(from);
