@@ -96,8 +96,8 @@ __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int ti
   }
 }
 // A warp is done with the oldest block of keys of a time: how many are not, itself among them, in
-// lane 0. An arrival releases what the warp has read; an atomic addition that does so would wait for
-// all of its loads.
+// lane 0. An arrival releases what the warp has read; an atomic addition that does so would wait
+// for all of its loads.
 __device__ __forceinline__ unsigned leave(const Ring& ring, int time, int lane) {
   unsigned staying = 0;
   if constexpr (BULK) {
