@@ -18,6 +18,9 @@ _ARRIVES, _ANNOUNCES, _HAS_OPERAND, _TAKES_OFF = 1, 2, 4, 8
 
 def _barrier(asm: Assembler, parts: list[str], ops: list[str]) -> None:
     what = parts[0]
+    if what == "pending_count":
+        taken = [asm.register(ops[0], 32), asm.register(ops[1], 64)]
+        return asm.emit("mbarrier.pending_count", taken)
     words = [part for part in parts[1:] if not _ORDER.fullmatch(part)]
     if what in ("init", "inval"):
         base, _ = asm.address(ops[0])

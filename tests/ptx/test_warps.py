@@ -77,6 +77,20 @@ def test_blocks_of_a_cluster_write_to_each_other(mode: Mode) -> None:
     np.testing.assert_array_equal(found, np.repeat(expected, 32).reshape(8, 32))
 
 
+def test_each_arrival_knows_how_many_were_pending() -> None:
+    """Four warps arrive at an mbarrier twice: in each phase one of them is the last."""
+    body = (
+        "mov.u32 %r1, box; setp.ne.u32 %p1, %t, 0; @%p1 bra READY;"
+        " mbarrier.init.shared.b64 [%r1], 4; READY: bar.sync 0; and.b32 %r2, %t, 31;"
+        " setp.ne.u32 %p2, %r2, 0; @%p2 bra END; mbarrier.arrive.shared.b64 %x1, [%r1];"
+        " mbarrier.pending_count.b64 %out, %x1; W: mbarrier.test_wait.shared.b64 %p3, [%r1], %x1;"
+        " @!%p3 bra W; mbarrier.arrive.shared::cta.b64 %x2, [%r1];"
+        " mbarrier.pending_count.b64 %r3, %x2; mad.lo.u32 %out, %r3, 10, %out; END:"
+    )
+    found = run(body, threads=128)[0, ::32]
+    assert sorted(found % 10) == sorted(found // 10) == [1, 2, 3, 4]
+
+
 def test_a_block_that_waits_for_a_later_one_lets_it_start() -> None:
     """Semaphores in global memory: the first block spins until the last one has written."""
     body = (

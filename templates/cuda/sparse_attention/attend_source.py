@@ -18,7 +18,7 @@ constexpr int ROW_BYTES = 2 * WIDE;
 constexpr int THREADS = 32 * WARPS, OF_BLOCK = WARPS * GROUPS, KEY_BLOCKS = PADDED_KEYS / SLOT;
 constexpr int Q_BYTES = OF_BLOCK * 8 * WIDE, RING_BYTES = SLOTS * SLOT * ROW_BYTES;
 constexpr int PLANES = SOFTMAX_BITS / 8, MAGIC = 0x4b400000;
-constexpr float MAGIC_VALUE = 12582912.0f, LOG2E = 1.4426950408889634f, NONE = -1e30f;
+constexpr float MAGIC_VALUE = 12582912.0f, LOG2E = 1.4426950408889634f, NONE = 1e30f;
 constexpr float MOST_SHARE = (1 << SOFTMAX_BITS) - 1;
 constexpr unsigned EXCESS = SOFTMAX_BITS == 8 ? 0x34ffff00 : 0x34ff0000;
 
@@ -49,11 +49,11 @@ template <bool SHARES> __device__ __forceinline__ void product(
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// What a warp knows of a group: the score that its shares are relative to, the sum of a lane's
+// What a warp knows of a group: what turns scores into powers of its shares, the sum of a lane's
 // shares, and the sums of values: for each 32 columns those of the even ones, then of the odd ones,
 // of pairs g and g + 8 for two queries.
 struct Group {
-  float reference;
+  float shift;
   int total;
   int sums[PLANES][CHUNKS][4];
 };
@@ -96,10 +96,11 @@ __device__ __forceinline__ void refer(
   float most = fmaxf(fmaxf(pairs[0], pairs[1]), fmaxf(pairs[2], pairs[3]));
   #pragma unroll
   for (int step = 1; step < 4; step *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, step));
-  most = fmaxf(__fmaf_rn(most, factor, -MAGIC_VALUE * factor), NONE);
-  const float over = most - group.reference + (HEADROOM ? 0.0f : 0.5f);
+  // Above what shares are relative to; where no query sees a key, far below.
+  const float over = __fmaf_rn(most, factor, group.shift) - LOG_TOP + (HEADROOM ? 0.0f : 0.5f);
   const float whole = __fadd_rn(fminf(fmaxf(over, 0.0f), 31.0f), MAGIC_VALUE);
-  group.reference = over > 31.0f ? most : group.reference + (whole - MAGIC_VALUE);
+  group.shift = over > 31.0f ? __fmaf_rn(most, -factor, LOG_TOP)
+                             : group.shift - (whole - MAGIC_VALUE);
   const int shift = __float_as_int(whole) & 31;
   group.total >>= shift;
   const int of[2] = {__shfl_sync(~0u, shift, lane % 4 * 8),
@@ -136,12 +137,13 @@ __device__ __forceinline__ void attend_step(
     for (int i = 0; i < 4; ++i)
       product<false>(products[i], q[c], keys[i / 2][i % 2 * 2], keys[i / 2][i % 2 * 2 + 1]);
   }
-  // Values are on their way to registers while shares are computed.
+  // Values are on their way to registers while shares are computed; they lie behind all keys of a
+  // slot, in the order of these.
   unsigned values[CHUNKS][4];
   #pragma unroll
   for (int c = 0; c < CHUNKS; c += 2) {
-    load_matrices<true>(values[c], ring + (first ^ (CHUNKS + c) * 16));
-    load_matrices<true>(values[c + 1], ring + (second ^ (CHUNKS + c) * 16));
+    load_matrices<true>(values[c], ring + SLOT * WIDE + (first ^ c * 16));
+    load_matrices<true>(values[c + 1], ring + SLOT * WIDE + (second ^ c * 16));
   }
   float scores[8];
   #pragma unroll
@@ -153,14 +155,12 @@ __device__ __forceinline__ void attend_step(
       if (!(seen >> (i / 2 * 8 + lane % 4 * 2 + i % 2) & 1)) scores[i] = __int_as_float(0xff800000);
   }
   unsigned shares[8], words[2][4];
-  float shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
-  const unsigned excess = shares_of<false>(shares, scores, factor, shift);
+  const unsigned excess = shares_of<false>(shares, scores, factor, group.shift);
   // Before it is known whether these shares hold, which takes as long as to make words of them.
   words_of(words, shares, 0);
   if (__any_sync(~0u, excess)) {
     refer(group, scores, factor, lane);
-    shift = -MAGIC_VALUE * factor - group.reference + LOG_TOP;
-    shares_of<true>(shares, scores, factor, shift);
+    shares_of<true>(shares, scores, factor, group.shift);
     words_of(words, shares, 0);
   }
   #pragma unroll

@@ -120,38 +120,30 @@ __device__ __forceinline__ void attend(
   Group groups[GROUPS];
   #pragma unroll
   for (int g = 0; g < GROUPS; ++g) {
-    groups[g].reference = NONE, groups[g].total = 0;
+    groups[g].shift = NONE, groups[g].total = 0;
     #pragma unroll
     for (int i = 0; i < PLANES * CHUNKS * 4; ++i)
       groups[g].sums[i / (CHUNKS * 4)][i / 4 % CHUNKS][i % 4] = 0;
   }
   const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
-  const unsigned own_queries = queries + (warp * GROUPS * 8 + row) * WIDE
-      + ((lane / 16 | lane / 8 % 2 * 2) ^ turned) * 16;
+  const unsigned own_queries =
+      queries + (warp * GROUPS * 8 + row) * WIDE + (lane / 16 ^ turned) * 16;
   const float* own_factors = factors + warp * GROUPS * 8 + lane / 4;
-  unsigned heading = __ballot_sync(~0u, words[0] & 0x8000), before = 0;
+  unsigned heading = __ballot_sync(~0u, (int)words[0] < 0), staying = 0;
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
     enter(ring, kv, time, thread);
     // A lane's words lie at its number modulo 32, which needs no register of its own so.
-    replace(ring, kv, time - 1, before, at & 31);
+    replace(ring, kv, time - 1, staying, at & 31);
     const unsigned now = 2 * time;
     #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       if (heading << 1 != now + g * OF_PLACE) continue;
-      // ldmatrix gives chunks 0, 2, 1 and 3 of a row. The left factor of a product has two of them
-      // at its rows 0 to 7; nothing reads what its rows 8 to 15 give.
+      // Rows 8 to 15 of the left factor are those above them again: nothing reads what they give.
       unsigned q_bytes[CHUNKS / 2][4];
-      const unsigned none = at & 0x80000000;
       #pragma unroll
-      for (int c = 0; c < CHUNKS / 2; c += 2) {
+      for (int c = 0; c < CHUNKS / 2; ++c)
         load_matrices<false>(q_bytes[c], (own_queries ^ c * 32) + g * 8 * WIDE);
-        // As a sum that a compiler cannot see through: moves would sink into the loop.
-        asm volatile("xor.b32 %0, %4, %6; xor.b32 %2, %5, %6;"
-                     : "=r"(q_bytes[c + 1][0]), "=r"(q_bytes[c + 1][1]), "=r"(q_bytes[c + 1][2]),
-                       "=r"(q_bytes[c + 1][3])
-                     : "r"(q_bytes[c][1]), "r"(q_bytes[c][3]), "r"(none));
-      }
       const float factor = own_factors[g * 8];
       #pragma unroll 1
       do {
@@ -159,13 +151,13 @@ __device__ __forceinline__ void attend(
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
         words[READ_AHEAD - 1] = __ldg(steps_of + at + 32 * READ_AHEAD);
-        const unsigned next = __ballot_sync(~0u, words[0] & 0x8000);
+        const unsigned next = __ballot_sync(~0u, (int)words[0] < 0);
         attend_step(groups[g], q_bytes, factor, keys, word, heading >> 31, kept, at);
         at += 32;
         heading = next;
       } while (heading << 1 == now + g * OF_PLACE);
     }
-    before = leave(ring, time, at & 31);
+    staying = leave(ring, time, at & 31);
   }
   // What outputs need is found anew: it would take registers throughout.
   asm volatile("" : "+r"(block) : : "memory");

@@ -20,8 +20,8 @@ _STEP_REGISTERS = {64: 48, 128: 82}
 _COPY_REGISTERS = 8
 """More where threads copy keys themselves."""
 _BULK_CAPABILITY = 90
-_SLOT_BYTES = 12
-"""A barrier and a counter."""
+_SLOT_BYTES = 16
+"""Two barriers."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class FusedTiling:
     @property
     def quantisation(self) -> Quantisation:
         """How k and v become bytes."""
-        return Quantisation(self.workload, self.padded_keys, queries=False)
+        return Quantisation(self.workload, self.padded_keys, queries=False, slot=self.config.slot)
 
     @property
     def wide(self) -> int:

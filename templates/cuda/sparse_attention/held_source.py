@@ -21,54 +21,17 @@ struct Item {
     there = turn * THREADS + thread < OF_PART && row < PADDED_KEYS;
   }
 };
-// The largest magnitude among those of all blocks of a pair, of which each gives its own. pairs: of
-// the first and the second of each two values of a thread. shared: a word of each warp, and one of
-// all. words: one of each block, 0 until it is there.
-__device__ __forceinline__ float largest_of_blocks(
-    unsigned pairs, unsigned* shared, unsigned* words, int part, int thread) {
-  constexpr unsigned THERE = 0x8000;
-  const int lane = thread % 32;
-  const unsigned own = __reduce_max_sync(~0u, (unsigned)largest_of(pairs));
-  if (lane == 0) shared[thread / 32] = own;
-  __syncthreads();
-  if (thread < 32) {
-    const unsigned of_block =
-        __reduce_max_sync(~0u, thread < THREADS / 32 ? shared[thread] : 0) | THERE;
-    if (thread == 0)
-      asm volatile("st.relaxed.gpu.global.u32 [%0], %1;"
-                   :: "l"(words + part), "r"(of_block) : "memory");
-    unsigned word;
-    do {
-      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];"
-                   : "=r"(word) : "l"(words + min(lane, PARTS - 1)) : "memory");
-    } while (!__all_sync(~0u, word != 0));
-    word = __reduce_max_sync(~0u, word);
-    if (thread == 0) shared[32] = word & ~THERE;
-  }
-  __syncthreads();
-  return value(shared[32]);
-}
-
-// words: largest magnitudes of blocks, of keys, then of values, and behind them how many blocks of
-// each pair have read them. The last one clears what it read. Keys become bytes while values come.
+// words: of each block its largest magnitudes, of k in the lower half with the highest bit set, and
+// behind them how many blocks of each pair have read them. The last one clears what it read.
 __device__ __forceinline__ void quantise_held(
     unsigned char* smem, const void* k, const void* v, const void* places, void* kv_bytes,
     void* kv_steps, void* words, int block, int thread) {
-  const int pair = block / PARTS, part = block % PARTS;
+  const int pair = block / PARTS, part = block % PARTS, lane = thread % 32;
   uint4* values = reinterpret_cast<uint4*>(smem) + thread;
   unsigned* shared = reinterpret_cast<unsigned*>(smem + TURNS * 2 * THREADS * 16);
-  uint4 keys[TURNS][2];
-  int place[TURNS];
   #pragma unroll
   for (int turn = 0; turn < TURNS; ++turn) {
     const Item item(part, turn, thread);
-    const int row = WHOLE || item.there ? item.row : KEYS;
-    read_chunk<!WHOLE>(keys[turn], k, pair, row, KEYS, item.chunk);
-  }
-  #pragma unroll
-  for (int turn = 0; turn < TURNS; ++turn) {
-    const Item item(part, turn, thread);
-    place[turn] = WHOLE || item.there ? __ldg(reinterpret_cast<const int*>(places) + item.row) : 0;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int octet = 2 * item.chunk + i;
@@ -80,43 +43,66 @@ __device__ __forceinline__ void quantise_held(
                       "l"(from), "r"(there ? 16 : 0) : "memory");
     }
   }
-  const auto put = [&](const uint4 (&halves)[2], int turn, int first, float inverse) {
-    const Item item(part, turn, thread);
-    if (!WHOLE && !item.there) return;
-    uint4* to = reinterpret_cast<uint4*>(kv_bytes);
-    to += ((long long)pair * PADDED_KEYS + place[turn]) * UNITS;
-    to[(first + item.chunk) ^ place[turn] % 8] = as_bytes(halves, inverse);
-  };
-  unsigned* of_keys = reinterpret_cast<unsigned*>(words) + pair * PARTS;
-  unsigned* of_values = of_keys + PAIRS * PARTS;
-  unsigned most = 0;
-  #pragma unroll
-  for (int i = 0; i < 2 * TURNS; ++i) most = __vmaxu2(most, largest_pair(keys[i / 2][i % 2]));
-  const float most_k = largest_of_blocks(most, shared, of_keys, part, thread);
-  const float of_k = inverse_of(most_k);
-  #pragma unroll
-  for (int turn = 0; turn < TURNS; ++turn) put(keys[turn], turn, 0, of_k);
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  most = 0;
-  #pragma unroll
-  for (int i = 0; i < 2 * TURNS; ++i) most = __vmaxu2(most, largest_pair(values[i * THREADS]));
-  const float most_v = largest_of_blocks(most, shared, of_values, part, thread);
-  const float of_v = inverse_of(most_v);
+  uint4 keys[TURNS][2];
+  int place[TURNS];
   #pragma unroll
   for (int turn = 0; turn < TURNS; ++turn) {
-    const uint4 own[2] = {values[2 * turn * THREADS], values[(2 * turn + 1) * THREADS]};
-    put(own, turn, CHUNKS, of_v);
+    const Item item(part, turn, thread);
+    place[turn] = WHOLE || item.there ? __ldg(reinterpret_cast<const int*>(places) + item.row) : 0;
+    const int row = WHOLE || item.there ? item.row : KEYS;
+    read_chunk<!WHOLE>(keys[turn], k, pair, row, KEYS, item.chunk);
   }
+  // Of the first and the second of each two values, then of both.
+  unsigned most[2] = {0, 0};
+  #pragma unroll
+  for (int turn = 0; turn < TURNS; ++turn)
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) most[0] = __vmaxu2(most[0], largest_pair(keys[turn][i]));
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  #pragma unroll
+  for (int i = 0; i < 2 * TURNS; ++i)
+    most[1] = __vmaxu2(most[1], largest_pair(values[i * THREADS]));
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) most[i] = __reduce_max_sync(~0u, (unsigned)largest_of(most[i]));
+  if (lane == 0) shared[thread / 32] = most[0] | 0x8000 | most[1] << 16;
+  __syncthreads();
+  unsigned* all = reinterpret_cast<unsigned*>(words);
+  if (thread < 32) {
+    const auto of_lanes = [&](unsigned word) {
+      const unsigned of_k = __reduce_max_sync(~0u, word & 0x7fff);
+      return of_k | __reduce_max_sync(~0u, word >> 16) << 16;
+    };
+    const unsigned own = of_lanes(thread < THREADS / 32 ? shared[thread] : 0) | 0x8000;
+    if (thread == 0)
+      asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(all + block), "r"(own) : "memory");
+    unsigned word;
+    do {
+      const unsigned* from = all + pair * PARTS + min(lane, PARTS - 1);
+      asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(from) : "memory");
+    } while (!__all_sync(~0u, word != 0));
+    word = of_lanes(word);
+    if (thread == 0) shared[32] = word;
+  }
+  __syncthreads();
+  const float most_k = value(shared[32] & 0x7fff), most_v = value(shared[32] >> 16);
   if (part == 0 && thread < 2)
     reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(thread ? most_v : most_k);
+  const float of_k = inverse_of(most_k), of_v = inverse_of(most_v);
+  #pragma unroll
+  for (int turn = 0; turn < TURNS; ++turn) {
+    const Item item(part, turn, thread);
+    if (!WHOLE && !item.there) continue;
+    const uint4 own[2] = {values[2 * turn * THREADS], values[(2 * turn + 1) * THREADS]};
+    *chunk_of(kv_bytes, pair, place[turn], item.chunk, false) = as_bytes(keys[turn], of_k);
+    *chunk_of(kv_bytes, pair, place[turn], item.chunk, true) = as_bytes(own, of_v);
+  }
   if (thread >= 32) return;
-  unsigned* readers = reinterpret_cast<unsigned*>(words) + 2 * PAIRS * PARTS + pair;
   unsigned before = 0;
   if (thread == 0)
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;"
-                 : "=r"(before) : "l"(readers) : "memory");
+                 : "=r"(before) : "l"(all + PAIRS * PARTS + pair) : "memory");
   if (__shfl_sync(~0u, before, 0) != PARTS - 1) return;
-  if (thread < PARTS) of_keys[thread] = of_values[thread] = 0;
-  if (thread == 0) *readers = 0;
+  if (thread < PARTS) all[pair * PARTS + thread] = 0;
+  if (thread == 0) all[PAIRS * PARTS + pair] = 0;
 }
 """

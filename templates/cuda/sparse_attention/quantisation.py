@@ -35,6 +35,8 @@ _MOST_PARTS = 32
 class Quantisation:
     """Of a workload, with so many keys of a pair, those behind the last one zeros.
 
+    slot: keys that lie together, with their values behind them. A key's chunks of 16 bytes change
+    places by its number, or not, where each lies alone.
     queries: whether those are quantised as well; a kernel that reads each once does it itself.
     Such a one also says where keys lie, by an array of their places.
     """
@@ -42,6 +44,7 @@ class Quantisation:
     workload: SparseAttention
     padded_keys: int
     queries: bool = True
+    slot: int = 1
 
     @property
     def wide(self) -> int:
@@ -60,7 +63,7 @@ class Quantisation:
         return {
             "WIDE": self.wide, "DEPTH": workload.depth, "BRAIN": workload.dtype == "bfloat16",
             "KEYS": workload.keys, "PADDED_KEYS": self.padded_keys, "QUERIES": workload.queries,
-            "GROUP_ROWS": self.group_rows, "ROW_STEP": workload.row_step,
+            "GROUP_ROWS": self.group_rows, "ROW_STEP": workload.row_step, "SLOT": self.slot,
             "MOST": 2 ** (workload.qkv_bits - 1) - 1,
         }  # fmt: skip
 
@@ -112,7 +115,7 @@ class Quantisation:
         parts, pairs = self.held_parts(target), self.workload.pairs
         between = Workspace(self.maxima)
         if parts:
-            spec = TensorSpec("largest", (pairs * (2 * parts + 1),), "uint32")
+            spec = TensorSpec("largest", (pairs * (parts + 1),), "uint32")
             between = Workspace(spec, Initially.STAYS_ZERO)
         return (between, *map(Workspace, self.writes))
 

@@ -98,6 +98,15 @@ __device__ __forceinline__ float inverse_of(float most) {
 __device__ __forceinline__ float step_of(float most) {
   return most > 0 ? quotient(most, (float)MOST) : 1.0f;
 }
+// Where a chunk of a key or of its value lies: SLOT keys lie together, their values behind them.
+// Rows that are read together lie in different banks where they differ modulo 8.
+__device__ __forceinline__ uint4* chunk_of(
+    void* kv_bytes, int pair, int place, int chunk, bool of_v) {
+  const int turned = SLOT == 1 ? 0 : place % 8 * CHUNKS / 8;
+  const long long first = (long long)pair * PADDED_KEYS + place / SLOT * SLOT;
+  return reinterpret_cast<uint4*>(kv_bytes) + first * UNITS
+      + (of_v * SLOT + place % SLOT) * CHUNKS + (chunk ^ turned);
+}
 // The largest magnitude of a query of which neighbouring lanes have sixteen values each.
 __device__ __forceinline__ float largest_of_query(const uint4 (&halves)[2]) {
   const int bits = largest_of(__vmaxu2(largest_pair(halves[0]), largest_pair(halves[1])));
@@ -160,8 +169,8 @@ __device__ __forceinline__ void quantise_keys(
     reinterpret_cast<float*>(kv_steps)[pair * 2 + thread] = step_of(most[thread]);
   if (row >= PADDED_KEYS) return;
   const int place = places ? __ldg(places + row) : row;
-  uint4* to = reinterpret_cast<uint4*>(kv_bytes) + ((long long)pair * PADDED_KEYS + place) * UNITS;
-  to[unit ^ place % 8] = as_bytes(halves, inverse_of(of_v ? most[1] : most[0]));
+  *chunk_of(kv_bytes, pair, place, unit % CHUNKS, of_v) =
+      as_bytes(halves, inverse_of(of_v ? most[1] : most[0]));
 }
 constexpr int OF_KV = (PADDED_KEYS * UNITS + THREADS - 1) / THREADS;
 constexpr int OF_Q = (GROUP_ROWS * CHUNKS + THREADS - 1) / THREADS;

@@ -26,8 +26,8 @@ struct Source {
     return reinterpret_cast<const uint4*>(bytes) + before * (SLOT_BYTES / 16);
   }
 };
-// Where the ring lies, then for each slot a barrier that opens when its keys are there, then how
-// many warps left each of the last times.
+// Where the ring lies, then for each slot a barrier that opens when its keys are there, then one at
+// which warps arrive that leave it.
 struct Ring {
   unsigned keys, full, left;
   __device__ __forceinline__ unsigned slot(int number) const {
@@ -72,7 +72,8 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
     #pragma unroll 1
     for (int i = 0; i < SLOTS; ++i) {
       asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(ring.full + i * 8) : "memory");
-      asm volatile("st.shared.u32 [%0], 0;" ::"r"(ring.left + i * 4) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(ring.left + i * 8), "n"(WARPS)
+                   : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     #pragma unroll 1
@@ -94,23 +95,30 @@ __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int ti
     load_slot(ring, kv, time + AHEAD, thread);
   }
 }
-// A warp is done with the oldest block of keys of a time: how many did so before it, in lane 0.
+// A warp is done with the oldest block of keys of a time: how many are not, itself among them, in
+// lane 0. An arrival releases what the warp has read; an atomic addition that does so would wait
+// for all of its loads.
 __device__ __forceinline__ unsigned leave(const Ring& ring, int time, int lane) {
-  unsigned before = 0;
+  unsigned staying = 0;
   if constexpr (BULK) {
     __syncwarp();
     if (lane == 0)
-      asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;"
-                   : "=r"(before) : "r"(ring.left + time % SLOTS * 4) : "memory");
+      asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%1];"
+                   " mbarrier.pending_count.b64 %0, state; }"
+                   : "=r"(staying) : "r"(ring.left + time % SLOTS * 8) : "memory");
   }
-  return before;
+  return staying;
 }
 // The last warp to leave sends for another block of keys, a time later: the count is there by then.
 __device__ __forceinline__ void replace(
-    const Ring& ring, const Source& kv, int time, unsigned before, int lane) {
+    const Ring& ring, const Source& kv, int time, unsigned staying, int lane) {
   if constexpr (!BULK) return;
   const int next = time + 1 + AHEAD;
-  if (lane == 0 && before % WARPS == WARPS - 1 && time >= WINDOW - 1 && next < KEY_BLOCKS)
+  if (lane == 0 && staying == 1 && time >= WINDOW - 1 && next < KEY_BLOCKS) {
+    // All have arrived: what the others released is acquired.
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%0], %1; }"
+                 ::"r"(ring.left + time % SLOTS * 8), "r"(time / SLOTS & 1) : "memory");
     send_for(ring, kv, next);
+  }
 }
 """

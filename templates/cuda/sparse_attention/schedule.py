@@ -19,10 +19,13 @@ from autoq.templates.operators.sparse_attention import GROUP
 from autoq.templates.sparse.vector_matrix import VectorMatrix
 from autoq.templates.workload import Constants
 
-NEVER = 1 << 15
+MOST_PLACES = 1 << 15
+"""Chunks of the ring whose numbers a word has room for."""
+
+NEVER = 1 << 31
 """The word of every lane of a step of no time."""
 
-OF_PLACE = 2 * NEVER
+OF_PLACE = 1 << 16
 """In the heading of a step, above its time: a group of the warp, times this."""
 
 PARTLY = 1 << 31
@@ -207,18 +210,20 @@ def _words(
 
     Keys of a step are X, Y, Z and W, eight each. A lane reads a row of X or Y, then one of Z or W,
     and of both the first or the second of two chunks. Of a place, in chunks of 16 bytes, the low
-    bits also turn a row's chunks. Where there is no key, the first of the step stands. Bit 15 of
-    the lanes is the heading, one bit each.
+    bits also turn a row's chunks, by its number modulo 8 where it has eight, and by half of that
+    where it has four. Where there is no key, the first of the step stands. The highest bit of the
+    lanes is the heading, one bit each.
     """
     keys = np.append(columns, 0)[np.where(chosen < 0, chosen[:, :1], chosen)]
-    units = tiling.row_bytes // 16
-    places = keys % (tiling.config.slot * tiling.config.slots) * units + keys % ROWS
+    slot, chunks = tiling.config.slot, tiling.wide // 16
+    in_ring = keys // slot % tiling.config.slots * 2 * slot + keys % slot
+    places = in_ring * chunks + keys % ROWS * chunks // ROWS
     lane = np.arange(STEP)
     row = lane // 16 * 8 + lane % 8
     second_chunk = lane // 8 % 2
     low, high = places[:, row] ^ second_chunk, places[:, row + 16] ^ second_chunk
     bits = headings[:, None] >> lane & 1
-    return (low | bits << 15 | high << 16).astype(np.uint32)
+    return (low | high << 16 | bits << 31).astype(np.uint32)
 
 
 def _kept(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:

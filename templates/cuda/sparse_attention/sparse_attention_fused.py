@@ -30,7 +30,7 @@ from autoq.templates.cuda.sparse_attention.quantisation import stage
 from autoq.templates.cuda.sparse_attention.quantise_source import VALUES_SOURCE
 from autoq.templates.cuda.sparse_attention.ring_source import RING_SOURCE
 from autoq.templates.cuda.sparse_attention.schedule import (
-    NEVER,
+    MOST_PLACES,
     OF_PLACE,
     pack_schedule,
     schedule_specs,
@@ -84,7 +84,7 @@ def space(workload: SparseAttention, target: Target) -> Space[FusedConfig]:
     def places_are_short(config: FusedConfig) -> bool:
         """A place in the ring is a number of 15 bits."""
         tiling = tiling_of(config)
-        return config.slot * config.slots * tiling.row_bytes // 16 <= NEVER
+        return config.slot * config.slots * tiling.row_bytes // 16 <= MOST_PLACES
 
     def blocks_have_queries(config: FusedConfig) -> bool:
         """A block has no more than twice the groups that there are, unless it is the smallest."""
@@ -135,7 +135,7 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
     most_share = (2**workload.softmax_bits - 1) / 2**config.headroom
     source = f"constexpr float LOG_TOP = {math.log2(most_share):.9g}f;\n{ATTEND_SOURCE}"
     own = {
-        "WARPS": config.warps, "GROUPS": config.groups, "SLOT": config.slot,
+        "WARPS": config.warps, "GROUPS": config.groups,
         "SLOTS": config.slots, "AHEAD": config.ahead, "SOFTMAX_BITS": workload.softmax_bits,
         "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
         "OF_PLACE": 2 * OF_PLACE, "BULK": copies_in_bulk(target),

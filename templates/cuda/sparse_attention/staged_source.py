@@ -66,7 +66,7 @@ __device__ __forceinline__ void score(
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int key = __ldg(reinterpret_cast<const int*>(columns) + step * 32 + i * 8 + g);
-      const uint4 other = __ldg(kv + (key * UNITS + (c ^ key % 8)));
+      const uint4 other = __ldg(kv + (key * UNITS + c));
       product<false>(sums[i], own.x, 0, own.y, 0, other.x, other.y);
       product<false>(sums[i], own.z, 0, own.w, 0, other.z, other.w);
     }
@@ -177,7 +177,7 @@ __device__ __forceinline__ void weigh(
       unsigned words[2][4];
       #pragma unroll
       for (int i = 0; i < 8; ++i) {
-        const int unit = CHUNKS + 2 * c + g / 4 ^ keys[i] % 8;
+        const int unit = CHUNKS + 2 * c + g / 4;
         const unsigned char* place = kv + (keys[i] * UNITS + unit) * 16 + g % 4 * 4;
         words[i / 4][i % 4] = __ldg(reinterpret_cast<const unsigned*>(place));
       }

@@ -77,12 +77,17 @@ inline Outcome arrive(Warp& w, const Instruction& in) {
     const uint32_t address = address_of(w, in.operand + 1, 32, lane);
     const uint32_t given = how & 4 ? source(w, in.operand[3])[lane] : 1;
     MBarrier& barrier = mbarrier_at(block_of(w, address, true), address);
-    states[lane] = uint64_t(barrier.phase) << 63;
+    states[lane] = uint64_t(barrier.phase) << 63 | barrier.pending;
     if (how & 8) count_bytes(launch_of(w), barrier, given);
     else arrive_at(launch_of(w), barrier, how & 1 ? (how & 2 ? 1 : given) : 0, how & 2 ? given : 0);
   });
   put(w, in.operand[0], states);
   return DONE;
+}
+
+// operands: count, state: the arrivals that were pending before the one that gave the state.
+inline Outcome pending_count(Warp& w, const Instruction& in) {
+  return lanes<uint32_t, uint64_t>(w, in, [](uint64_t state) { return uint32_t(state & 0xffff); });
 }
 
 // operands: p, base, offset, parity or state; modifier: whether parity, whether it waits.
@@ -142,6 +147,7 @@ inline void add_mbarriers(Table& t) {
   t.add("mbarrier.init", initialise_mbarrier);
   t.add("mbarrier.inval", invalidate_mbarrier);
   t.add("mbarrier.arrive", arrive);
+  t.add("mbarrier.pending_count", pending_count);
   t.add("mbarrier.wait", wait_for_phase);
   t.add("mapa", map_address);
   t.add("st.async", store_async);

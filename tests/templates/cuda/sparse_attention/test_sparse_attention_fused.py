@@ -44,16 +44,20 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     for groups, step in zip(order.reshape(len(firsts), -1), firsts, strict=True):
         turn_of_step = (-1, -1)
         while not (words[step] == NEVER).all():
-            heading = int(((words[step] >> 15 & 1) << lane).sum())
+            heading = int(((words[step] >> 31) << lane).sum())
             time, place = heading % OF_PLACE, heading % PARTLY // OF_PLACE
             assert turn_of_step <= (time, place) and time < tiling.key_blocks
             turn_of_step, group = (time, place), groups[place]
             assert group >= 0
-            places = np.stack([words[step] & 0x7FFF, words[step] >> 16]).reshape(2, 2, 2, 8)
+            places = np.stack([words[step], words[step] >> 16]).reshape(2, 2, 2, 8) & 0x7FFF
             # The second eight lanes of each half read the other chunk of the same rows.
             np.testing.assert_array_equal(places[:, :, 1], places[:, :, 0] ^ 1)
-            row, turn = np.divmod(places[:, :, 0].reshape(-1), tiling.row_bytes // 16)
-            assert (turn == row % 8).all()
+            row, turn = np.divmod(places[:, :, 0].reshape(-1), tiling.wide // 16)
+            assert (turn == row % 8 // (128 // tiling.wide)).all()
+            # Behind the keys of a slot lie their values.
+            slot, within = np.divmod(row, 2 * config.slot)
+            assert (within < config.slot).all()
+            row = slot * config.slot + within
             # The newest key of this place in the ring that is there at this time.
             last = (time + 1) * config.slot - 1
             key = last - (last - row.astype(int)) % ring
