@@ -21,11 +21,13 @@ class Expansion:
 
     spans, places: what `expand` reads of each n tile. expand(rows, spans, places, y, n tile, first
     row, lane): 16 rows of a warp, `pitch(config)` bytes apart in shared memory, to rows of y.
+    ahead(spans, places, n tile, lane): what a warp asks for while the tile is multiplied.
     """
 
     spans: TensorSpec
     places: TensorSpec
     expand: DeviceFunction
+    ahead: DeviceFunction
 
 
 def pitch(config: PipelineConfig, size: int) -> int:

@@ -27,7 +27,7 @@ EXPECTED = {
     "ew": "gemm_elements",
 }  # fmt: skip
 """A kernel that makes use of the zeros of bytes at a sparsity of 0.75, and of 0.5 of 2:4."""
-IN_TILES = ["float_gemm_columns_wgmma", "gemm_tile_picked", "gemm_tile_wise"]
+IN_TILES = ["gemm_tile_picked", "gemm_tile_wise"]
 """All that make use of tiles of 16-bit floats on Hopper."""
 
 

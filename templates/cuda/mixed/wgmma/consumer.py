@@ -30,21 +30,17 @@ class Shared:
 
 @T.meta_class
 class Results:
-    """What becomes of sums: the epilogue's functions and inputs, tensor maps of y, residuals.
+    """What becomes of sums: the epilogue's functions and inputs, tensor maps of y, residuals."""
 
-    expanded: what says which columns of y results are, and y; nothing where they are all.
-    """
-
-    def __init__(self, finishing, y_maps, inputs, residuals, expanded):
+    def __init__(self, finishing, y_maps, inputs, residuals):
         self.finishing, self.y_maps = finishing, y_maps
         self.inputs, self.residuals = inputs, residuals
-        self.expanded = expanded
 
     def store(self, shared, scales, packed, turn):
         """How a consumer stores, with registers of a thread as `TileStore` has them."""
         return TileStore(
             self.finishing, (shared.smem, shared.words), self.y_maps, self.inputs, self.residuals,
-            scales, packed, turn, self.expanded,
+            scales, packed, turn,
         )  # fmt: skip
 
 

@@ -45,15 +45,12 @@ def build(workload: FloatGemm, config: MixedConfig, target: Target) -> Program:
     return program(MixedPlan(workload, config), workload.inputs, target)
 
 
-def program(
-    plan: MixedPlan, inputs: tuple[TensorSpec, ...], target: Target,
-    further: tuple[TensorSpec, ...] = (),
-) -> Program:  # fmt: skip
-    """The kernel of a plan over some inputs, and what it needs; further: packed arrays."""
+def program(plan: MixedPlan, inputs: tuple[TensorSpec, ...], target: Target) -> Program:
+    """The kernel of a plan over some inputs, and what it needs."""
     grid = plan.grid(target)
     spaces = plan.parts.workspaces(grid) if plan.config.parts_in_memory else ()
     kernel = build_kernel(plan, spaces, grid)
-    reads = tuple(spec.name for spec in (*inputs, *packed_plan(plan), *further))
+    reads = tuple(spec.name for spec in (*inputs, *packed_plan(plan)))
     names = tuple(space.spec.name for space in spaces)
     ys = tuple(f"y{i}" for i in range(plan.ys)) if plan.apart else ("y",)
     return Program((Stage(kernel, (*reads, *names[:1]), (*names, *ys)),), spaces)

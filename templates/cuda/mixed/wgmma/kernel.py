@@ -25,7 +25,7 @@ from autoq.templates.cuda.mixed.wgmma.multiply import RowConstants
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.producer import feed
 from autoq.templates.cuda.mixed.wgmma.residuals import Residuals
-from autoq.templates.cuda.mixed.wgmma.result_map import expanded_arrays, result_map
+from autoq.templates.cuda.mixed.wgmma.result_map import result_map
 from autoq.templates.cuda.mixed.wgmma.teams import TeamStart
 from autoq.templates.cuda.mixed.wgmma.turns import initialise_turns
 from autoq.templates.program import Workspace
@@ -45,8 +45,6 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         taken_ptr: T.Optional(T.handle),
         scale_ptr: T.Optional(T.handle),
         bias_ptr: T.Optional(T.handle),
-        spans_ptr: T.Optional(T.handle),
-        places_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle),
         parts_ptr: T.Optional(T.handle),
         y_ptr: T.handle,
@@ -72,9 +70,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
             plan.rows.encode, x_map, work.in_dtype, plan.rows.rank, x.data,
             *plan.rows.map(config, plan.step_k),
         )  # fmt: skip
-        expanded = T.meta_var(expanded_arrays(plan, spans_ptr, places_ptr, y_ptr))
-        boxed = T.meta_var(y_ptr if plan.expansion is None else None)
-        y_map = T.meta_var(result_map(plan, boxed, "y", x_map))
+        y_map = T.meta_var(result_map(plan, y_ptr, "y"))
         second_map = T.meta_var(result_map(plan, second_ptr, "second", y_map))
         third_map = T.meta_var(result_map(plan, third_ptr, "third", y_map))
         residual_map = T.meta_var(result_map(plan, residual_ptr, "residual", y_map))
@@ -142,7 +138,7 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         else:
             shared = T.meta_var(Shared(smem, words, barriers, ring, sums))
             constants = T.meta_var(RowConstants(taken, scale, bias))
-            results = T.meta_var(Results(finishing, y_maps, inputs, residuals, expanded))
+            results = T.meta_var(Results(finishing, y_maps, inputs, residuals))
             shares = T.meta_var(Shares(cluster_parts, spaces_of_parts))
             consume(plan, shared, constants, results, shares, at)
 
@@ -161,8 +157,6 @@ def build_kernel(plan: MixedPlan, spaces: Sequence[Workspace], grid: int) -> Pri
         absent["scale_ptr"] = None
     if not work.bias:
         absent["bias_ptr"] = None
-    if plan.expansion is None:
-        absent |= {"spans_ptr": None, "places_ptr": None}
     if not spaces:
         absent |= {"arrived_ptr": None, "parts_ptr": None}
     return overlapping(main.specialize(**absent))

@@ -12,7 +12,6 @@ from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.mixed.conversion import Conversion
 from autoq.templates.cuda.mixed.wgmma.config import STEP_BYTES, MixedConfig
-from autoq.templates.cuda.mixed.wgmma.expansion import SliceExpansion
 from autoq.templates.cuda.mixed.wgmma.groups import GroupStages
 from autoq.templates.cuda.mixed.wgmma.residuals import barrier_bytes
 from autoq.templates.cuda.mixed.wgmma.rows import MatrixRows, Rows
@@ -31,15 +30,15 @@ class MixedPlan:
     Weights are tiles of 64 rows and a step of k, one behind the other along k. In a batch the rows
     of each product's weight, padded to whole tiles, follow those of the one before. rows: where
     those of x come from, the workload's own x by default. apart: whether the results of a batch are
-    arrays of their own. expansion: which columns of y those of the product are, all by default.
+    arrays of their own.
     """
 
     def __init__(
         self, workload: FloatGemm, config: MixedConfig, rows: Rows | None = None,
-        apart: bool = False, expansion: SliceExpansion | None = None,
+        apart: bool = False,
     ) -> None:  # fmt: skip
         self.workload, self.config, self.apart = workload, config, apart
-        self.rows, self.expansion = rows or MatrixRows(workload), expansion
+        self.rows = rows or MatrixRows(workload)
         self.conversion = Conversion(workload, config.group_scale, config.widening)
         value_bytes = workload.inputs[0].element.bytes
         self.step_k = STEP_BYTES // value_bytes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx import Var
@@ -11,19 +9,6 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
-
-
-def expanded_arrays(plan: MixedPlan, *pointers: Var | None) -> list[Any]:
-    """What an expansion reads, and y; nothing where there is none."""
-    expansion = plan.expansion
-    if expansion is None:
-        return []
-    specs = [(spec.name, spec.shape, spec.dtype) for spec in (expansion.spans, expansion.places)]
-    specs.append(("y", expansion.y_shape, plan.workload.out_dtype))
-    return [
-        IRBuilder.name(name, T.match_buffer(pointer, shape, dtype, align=16))
-        for pointer, (name, shape, dtype) in zip(pointers, specs, strict=True)
-    ]
 
 
 def result_map(

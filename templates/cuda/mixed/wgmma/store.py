@@ -41,18 +41,15 @@ class TileStore:
     finishing: the epilogue's functions; shared: the block's memory, as bytes and as float32;
     y_maps: the tensor map of y, or of the y of each product; inputs: of results; residuals: on
     their way; scales: a thread's scales and biases, as `load_rows` fills them; packed: four words
-    of results; turn: which of the two buffers comes next; expanded: as `Results` has it.
+    of results; turn: which of the two buffers comes next.
     """
 
-    def __init__(
-        self, finishing, shared, y_maps, inputs, residuals, scales, packed, turn, expanded
-    ):
+    def __init__(self, finishing, shared, y_maps, inputs, residuals, scales, packed, turn):
         self.finishing = finishing
         self.smem, self.words = shared
         self.y_maps = y_maps
         self.inputs, self.residuals = inputs, residuals
         self.scales, self.packed, self.turn = scales, packed, turn
-        self.expanded = expanded
 
     def map_of(self, product):
         """Where the tensor map of a product's results is."""
@@ -178,26 +175,12 @@ class TileStore:
                 self.stage_slice(of, offset, block, slice_)
                 T.ptx.fence.proxy.async_.shared__cta()
                 T.cuda.warpgroup_sync(2 + of.thread.own)
-                if of.plan.expansion is not None:
-                    self.expand_slice(of, offset, block, slice_)
-                elif of.thread.first:
+                if of.thread.first:
                     for box in T.unroll(of.plan.staging.boxes):
                         self.store_box(of, offset, box, block, slice_)
                     T.ptx.cp.async_.bulk.commit_group()
                     self.residuals.go_on(of, item, self.turn[0])
                 self.turn[0] = 1 - self.turn[0]
-
-    @T.inline
-    def expand_slice(self, of, offset, block, slice_):
-        """All warps: rows of a staging buffer to rows of y."""
-        spans, places, y = T.meta_var(self.expanded)
-        expand = T.meta_var(of.plan.expansion.expand)
-        T.cuda.func_call(
-            expand.name, self.smem.ptr_to([offset]), spans.data, places.data, y.data,
-            of.first_row(block) // 64,
-            of.place.m * of.plan.config.block_m + of.plan.staging.first(slice_),
-            of.plan.staging.width, of.thread.warp, of.thread.lane, source_code=expand.source,
-        )  # fmt: skip
 
     @T.inline
     def store_box(self, of, offset, box, block, slice_):

@@ -10,13 +10,11 @@ import numpy as np
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import is_four_bit, moved_as
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.cuda.pruned.tile_wise.words import WORD_BYTES, pack_words
 from autoq.templates.cuda.pruned.two_four.view import takes_constants_alone
-from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.workload import Constants
@@ -54,9 +52,11 @@ class CompactProduct:
         return -(-left // _MULTIPLE) * _MULTIPLE
 
     @cached_property
-    def dense(self) -> Gemm | FloatGemm:
+    def dense(self) -> Gemm:
         """The product of these."""
-        return replace(self.view.workload, n=self.columns, sparsity=None)
+        work = self.view.workload
+        assert not self.view.scaled
+        return replace(work, n=self.columns, sparsity=None)
 
     @property
     def out_bytes(self) -> int:
@@ -75,11 +75,11 @@ class CompactProduct:
             TensorSpec("places", (self.row_words + tiles, _ENTRY_WORDS), "int32"),
         )
 
-    def expand(self, source: str, row_words: int) -> DeviceFunction:
-        """The function `expand` of a source; row_words: from a row to the next in shared memory."""
+    def functions(self, source: str, row_words: int) -> DeviceNamespace:
+        """The functions of a source; row_words: from a row to the next in shared memory."""
         sizes = {"M": self.view.m, "ROW_WORDS": self.row_words, "ROW_PITCH": row_words}
         types = {"OUT": moved_as(self.view.epilogue.out_dtype)}
-        return DeviceNamespace("expand", source, types, sizes).function("expand")
+        return DeviceNamespace("expand", source, types, sizes)
 
     def pack(
         self, constants: Constants, tiles: int, width: int

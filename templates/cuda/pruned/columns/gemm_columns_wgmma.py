@@ -16,7 +16,7 @@ from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.pruned.columns.compact import CompactProduct, compact_of
 from autoq.templates.cuda.pruned.tile_wise.words import WORD_BYTES
-from autoq.templates.cuda.pruned.tile_wise.words_source import store_words
+from autoq.templates.cuda.pruned.tile_wise.words_source import STORE_WORDS
 from autoq.templates.cuda.wgmma import gemm_wgmma
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config, untuned_seconds
@@ -33,7 +33,9 @@ from autoq.templates.workload import Constants
 
 _EXPAND = (
     "struct Constants {};\n"
-    + store_words("(r + i * step)")
+    + STORE_WORDS.replace("AT_ONCE", "16")
+    .replace("READ_ROW", "(r + i * step) % 16")
+    .replace("ENTRY_AT", "__ldg")
     + r"""
 __device__ __forceinline__ void expand(
     const void* rows, const void* spans, const void* places, void* y, int tile, int first_row,
@@ -43,6 +45,16 @@ __device__ __forceinline__ void expand(
   store_rows(static_cast<const unsigned*>(rows), Constants{}, places,
              read_entry(places, own, lane), static_cast<OUT*>(y), first_row,
              min(16, M - first_row), own, lane);
+}
+// What a tile's entries are comes to the L1 while the tile is multiplied.
+__device__ __forceinline__ void ahead(const void* spans, const void* places, int tile, int lane) {
+  const int2 span = __ldg(static_cast<const int2*>(spans) + tile);
+  const int count = whole_words(make_int4(0, 0, 0, span.y)) + 2;
+  for (int i = lane * 8; i < count; i += 256) {
+    unsigned read;
+    asm volatile("ld.global.nc.b32 %0, [%1];"
+                 : "=r"(read) : "l"(static_cast<const int4*>(places) + span.x + i) : "memory");
+  }
 }
 """
 )
@@ -111,8 +123,9 @@ def _tiles(compact: CompactProduct, config: WgmmaConfig) -> int:
 def build(workload: Gemm, config: WgmmaConfig, target: Target) -> Program:
     """The kernel; parameters x, `packed`, what blocks share tiles through, y."""
     compact = _compact(workload)
-    expand = compact.expand(_EXPAND, pitch(config, compact.out_bytes) // WORD_BYTES)
-    expansion = Expansion(*compact.specs(_tiles(compact, config)), expand)
+    functions = compact.functions(_EXPAND, pitch(config, compact.out_bytes) // WORD_BYTES)
+    expand, ahead = functions.function("expand"), functions.function("ahead")
+    expansion = Expansion(*compact.specs(_tiles(compact, config)), expand, ahead)
     work, load = compact.dense.as_conv2d(), _load(compact, config)
     plan = PipelinePlan(work, config, load.layout, load, target, expansion=expansion)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)

@@ -114,7 +114,7 @@ def finish_source(tiling: TileOutputs, held: bool = False) -> str:
     finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
     at_once, row = ("8", "(r + i * step) % 16") if held else ("4", "(r + i * step)")
     finish = finish.replace("AT_ONCE", at_once).replace("READ_ROW", row)
-    finish = finish.replace("ENTRY_AT", "*" if held else "__ldg").replace("WORD_AT", "plain_word")
+    finish = finish.replace("ENTRY_AT", "*" if held else "__ldg")
     return finish.replace("ROW_SCALE;", row_scale + ";")
 
 

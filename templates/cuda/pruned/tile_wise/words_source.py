@@ -21,16 +21,10 @@ __device__ __forceinline__ int4 read_entry(
   return own < left ? ENTRY_AT(from + own) : int4{};
 }
 
-// A word of a row as it lies, or of one of 128 bytes that is swizzled.
-__device__ __forceinline__ unsigned plain_word(const unsigned* row, int at) { return row[at]; }
-__device__ __forceinline__ unsigned swizzled_word(const unsigned* row, int at) {
-  const unsigned turned = (unsigned)__cvta_generic_to_shared(row) >> 7 & 7;
-  return row[at & 31 ^ turned << 2];
-}
 __device__ __forceinline__ unsigned word_of(const unsigned* row, const int4& entry) {
-  const int at = entry.w & 0xffff;
+  const unsigned* from = row + (entry.w & 0xffff);
   const unsigned pick = entry.y & 0xffff, fill = (unsigned)entry.y >> 16;
-  return __byte_perm(__byte_perm(WORD_AT(row, at), WORD_AT(row, at + 1), pick), entry.z, fill);
+  return __byte_perm(__byte_perm(from[0], from[1], pick), entry.z, fill);
 }
 // A word of which the tile has some bytes.
 __device__ __forceinline__ void store_bytes(unsigned* row_of_y, const unsigned* row, int4 entry) {
@@ -153,20 +147,10 @@ __device__ __forceinline__ void lay_out(
 )
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
 
-AT_ONCE stands for how many rows of a lane are read at once, READ_ROW for one that is there,
-ENTRY_AT for what reads an entry, from memory or from wherever it is, and WORD_AT for what reads a
-word of a row. PAIRED says whether the two
+AT_ONCE stands for how many rows of a lane are read at once, READ_ROW for one that is there, and
+ENTRY_AT for what reads an entry, from memory or from wherever it is. PAIRED says whether the two
 rows of a thread are neighbours, or eight apart."""
 
 SHIFTS = """
       own.shift = pairs<float>(terms + 2 * WIDTH + at)"""
 """What reads the float biases, where there are."""
-
-
-def store_words(read_row: str, word: str = "plain_word") -> str:
-    """`STORE_WORDS` of entries in memory, four rows of a lane at once, of which each is there.
-
-    word: what reads a word of a row.
-    """
-    source = STORE_WORDS.replace("AT_ONCE", "4").replace("READ_ROW", read_row)
-    return source.replace("ENTRY_AT", "__ldg").replace("WORD_AT", word)

@@ -32,8 +32,6 @@ class TwoFourConfig:
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     passing: rows of y that pass through shared memory at once.
     boxed: whether TMA copies them to y, while consumers go on.
-    apart: stages that each consumer begins behind the one before, so that one multiplies while
-        another has outputs.
     """
 
     columns: int
@@ -44,7 +42,6 @@ class TwoFourConfig:
     cluster: int = 1
     passing: int = 64
     boxed: bool = False
-    apart: int = 0
 
 
 @dataclass(frozen=True)

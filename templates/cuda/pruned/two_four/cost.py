@@ -15,6 +15,8 @@ _SHARED = 1.1
 """Of the time of what blocks load, where it comes to all blocks of a cluster."""
 _VALUE_CLOCKS, _PASS_CLOCKS, _MEETING_CLOCKS = 0.06, 100.0, 1000.0
 """Of a multiprocessor for each output, for rows that pass together, and for a tile of a cluster."""
+_BOXED = 0.75
+"""Of these, where TMA copies rows meanwhile."""
 _STAGE_LATENCY, _START_CLOCKS = 1500.0, 5000.0
 
 
@@ -32,6 +34,7 @@ def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     )
     outputs = tiling.tile_rows * config.columns * _VALUE_CLOCKS * max(1, view.out_bytes / 2)
     outputs += config.blocks * config.columns / config.passing * _PASS_CLOCKS
+    outputs *= _BOXED if config.boxed else 1
     outputs += _MEETING_CLOCKS if config.cluster > 1 else 0
     order = 1 + 0.002 * abs(config.group - 16) / 16
     return (_START_CLOCKS + waves * (tiling.k_stages * stage + outputs) * order) / target.clock_hz

@@ -58,7 +58,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
             "ROW_TILES": tiling.row_tiles, "CLUSTER": config.cluster,
             "CLUSTERS": tiling.clusters(target), "PASS": config.passing, "BOXED": config.boxed,
-            "PLACES": tiling.places, "APART": config.apart, "K_STAGES": tiling.k_stages,
+            "PLACES": tiling.places, "K_STAGES": tiling.k_stages,
             "WEIGHT_TILES": tiling.weight_tiles, "ITEMS": tiling.items,
             "VECTOR_BYTES": tiling.vector_bytes,
             "CHANNELS": tiling.terms,

@@ -13,7 +13,7 @@ constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADA
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
-constexpr int ALL = BLOCKS * COLUMNS / 2, FURTHEST = (STAGES < K_STAGES ? STAGES : K_STAGES) - 1;
+constexpr int ALL = BLOCKS * COLUMNS / 2;
 
 // Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
 // weights after the other, a tile for each of their blocks.
@@ -212,8 +212,6 @@ __device__ __forceinline__ void multiply_tiles(
   SUM sums[ALL];
   const Channels own = shared_terms(from);
   const int rank = block % CLUSTER;
-  // Consumers begin apart, so that one multiplies while another one has outputs.
-  if constexpr (APART > 0) barrier_wait(ring.full + 8 * min(consumer * APART, FURTHEST), 0);
   for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
     const Tile tile = tile_of(item, rank);
     const int row = tile.rows * COLUMNS;

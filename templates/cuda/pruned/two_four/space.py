@@ -13,7 +13,6 @@ _CONSUMERS = (1, 2, 3)
 _BLOCKS = (1, 2)
 _STAGES = (2, 3, 4, 5, 6, 8)
 _GROUPS = (4, 8, 16, 64)
-_APART = (0, 1, 2, 3)
 _OTHER_REGISTERS = 32
 _OF_AN_INSTRUCTION = 27
 
@@ -33,7 +32,6 @@ def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
         "cluster": (1, 2),
         "passing": COLUMNS,
         "boxed": (False, True) if view.in_boxes else (False,),
-        "apart": _APART,
     }
 
     def shared_memory_suffices(config: TwoFourConfig) -> bool:
@@ -61,13 +59,8 @@ def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
         """Rows of y pass in equal parts."""
         return config.columns % config.passing == 0
 
-    def consumers_are_apart(config: TwoFourConfig) -> bool:
-        """Several consumers are apart, all of them by less than the ring has stages."""
-        furthest = (config.consumers - 1) * config.apart
-        return config.apart == 0 or 0 < furthest < config.stages
-
     constraints = (
-        consumers_are_apart, clusters_have_tiles, passes_are_whole, tiles_are_filled,
-        shared_memory_suffices, registers_suffice,
+        clusters_have_tiles, passes_are_whole, tiles_are_filled, shared_memory_suffices,
+        registers_suffice,
     )  # fmt: skip
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))

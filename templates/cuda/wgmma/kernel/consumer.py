@@ -12,7 +12,7 @@ from autoq.templates.cuda.wgmma.kernel.copies import read_numbers
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
-from autoq.templates.cuda.wgmma.kernel.store import store
+from autoq.templates.cuda.wgmma.kernel.store import look_at_expansion, store
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
 from autoq.templates.cuda.wgmma.weighing import weigh_tile
 from autoq.templates.epilogue.cuda.fragments.range_tile import quantise_tile
@@ -205,6 +205,7 @@ def consume(plan, shared, given, run, limits, at, lane):
         m, n = plan.tile(walk.tile, rank)
         share = T.meta_var(ThreadShare(TilePlace(m, n, rank), thread, first_row, part))
         begin_tile(plan, accumulator, shared, slot, finish, share, walk)
+        look_at_expansion(plan, run.expanded, n, lane)
         if plan.ping_pong:
             T.cuda.mbarrier_wait(
                 shared.barriers.ptr_to([plan.memory.consumer_barriers + consumer]),

@@ -33,6 +33,16 @@ def store_expanded(plan, accumulator, finish, share):
 
 
 @T.inline
+def look_at_expansion(plan, expanded, n, lane):
+    """Consumer warpgroup: ask for what the outputs of a tile will read."""
+    if plan.expansion is not None:
+        T.cuda.func_call(
+            plan.expansion.ahead.name, expanded[0].data, expanded[1].data, n, lane,
+            source_code=plan.expansion.ahead.source,
+        )  # fmt: skip
+
+
+@T.inline
 def store(plan, accumulator, finish, share):
     """Consumer warpgroup: the outputs of a thread's share."""
     if plan.expansion is None:

@@ -10,15 +10,10 @@ from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, TARGET
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.mixed.wgmma.config import MixedConfig
 from autoq.templates.cuda.pruned.columns.compact import compact_of
-from autoq.templates.cuda.pruned.columns.float_gemm_columns_wgmma import (
-    TEMPLATE as FLOAT_TEMPLATE,
-)
 from autoq.templates.cuda.pruned.columns.gemm_columns_wgmma import TEMPLATE
 from autoq.templates.cuda.wgmma.config import PERSISTENT, Grid, Shared, SplitTeam, WgmmaConfig
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.sparse.structure import Structure
@@ -71,27 +66,6 @@ def test_outputs_are_right(workload: Gemm, config: WgmmaConfig) -> None:
     assert_right_emulated(TEMPLATE, workload, config, FEW)
 
 
-@needs_nvcc
-@pytest.mark.parametrize(
-    ("workload", "config"),
-    [
-        (FLOATS, MixedConfig(64, 1, 1, 1, 1, 3, 1, 3)),
-        (replace(FLOATS, m=300), MixedConfig(144, 2, 1, 1, 1, 3, 1, 3, turns=True)),
-        (replace(FLOATS, bias=True, activation="relu", sparsity=WHOLE),
-         MixedConfig(32, 1, 1, 1, 1, 3, 2, 3)),
-        (replace(FLOATS, in_dtype="bfloat16", weight_dtype="bfloat16", out_dtype="bfloat16"),
-         MixedConfig(48, 1, 1, 1, 1, 3, 1, 3, stream_k=True)),
-        (replace(FLOATS, sparsity=EMPTY), MixedConfig(64, 1, 1, 1, 1, 3, 1, 3)),
-        (replace(FLOATS, sparsity=WHOLE), MixedConfig(64, 1, 1, 1, 1, 3, 1, 3)),
-    ],
-    ids=["floats", "in turn", "bias", "shared", "nothing", "all"],
-)  # fmt: skip
-def test_floats_are_right(workload: FloatGemm, config: MixedConfig) -> None:
-    space = FLOAT_TEMPLATE.space(workload, FEW)
-    assert config in space, space.rejection(config)
-    assert_right_emulated(FLOAT_TEMPLATE, workload, config, FEW)
-
-
 def test_tiles_are_of_what_is_left() -> None:
     """The dense product has no more columns than the class, those of zeros at the end."""
     _, constants = BYTES.random_case(np.random.default_rng(2))
@@ -112,5 +86,3 @@ def test_what_it_cannot_compute() -> None:
         Gemm(100, 300, 416, sparsity=replace(CLASS, pattern="vectors")),
     ):
         assert not TEMPLATE.matches(other, TARGET)
-    for other in (BYTES, replace(FLOATS, out_dtype="float32"), replace(FLOATS, residual=True)):
-        assert not FLOAT_TEMPLATE.matches(other, TARGET)

@@ -68,8 +68,8 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
     ("workload", "config"),
     [
         (BYTES, TwoFourConfig(128, 2, 1, 3, 4)),
-        (replace(BYTES, m=300, n=304), TwoFourConfig(192, 2, 1, 2, 4, boxed=True, apart=1)),
-        (replace(BYTES, n=496), TwoFourConfig(128, 2, 2, 3, 4, 2, boxed=True, apart=2)),
+        (replace(BYTES, m=300, n=304), TwoFourConfig(192, 2, 1, 2, 4, boxed=True)),
+        (replace(BYTES, n=496), TwoFourConfig(128, 2, 2, 3, 4, 2, boxed=True)),
         (replace(FLOATS, n=304, bias=True), TwoFourConfig(128, 1, 1, 2, 4, 1, 128, boxed=True)),
         (
             replace(BYTES, m=300, n=200, k=208, in_dtype="uint8", epilogue=Epilogue("int32")),
