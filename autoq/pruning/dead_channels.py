@@ -209,8 +209,11 @@ def _rows(weight: OnnxWeight) -> int:
 
 
 def _shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
-    """Shapes by tensor, 0 where an extent is not known."""
-    graph = onnx.shape_inference.infer_shapes(model).graph
+    """Shapes by tensor, 0 where an extent is not known; none of a model of more than 2 GB."""
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except ValueError:
+        return {}
     return {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in (*graph.value_info, *graph.input)
