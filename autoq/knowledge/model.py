@@ -48,7 +48,7 @@ _SETTINGS = {
     "verbosity": 0,
 }  # fmt: skip
 # Slow configurations need not be told apart: a trial weighs less the slower it is.
-_SLOWNESS = 0.5
+_SLOWNESS = 4.0
 
 
 @dataclass(frozen=True)
