@@ -134,10 +134,10 @@ class Quantisation:
         )
         between, *_ = self.workspaces(target)
         shape = (self.workload.pairs * parts, _HOLDING_THREADS, self._held_bytes(parts))
-        _, k, v = self.workload.inputs
+        reads = (*self.workload.inputs, self.places)
         writes = (*self.writes, between.spec)
         return stage(
-            functions.function("quantise_held"), (k, v, self.places), writes, shape, target, True
+            functions.function("quantise_held"), reads, writes, shape, target, together=True
         )
 
     def _in_two(self, target: Target) -> tuple[Stage, Stage]:
