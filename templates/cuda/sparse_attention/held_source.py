@@ -24,8 +24,8 @@ struct Item {
 // words: of each block its largest magnitudes, of k in the lower half with the highest bit set, and
 // behind them how many blocks of each pair have read them. The last one clears what it read.
 __device__ __forceinline__ void quantise_held(
-    unsigned char* smem, const void* q, const void* k, const void* v, const void* places,
-    void* kv_bytes, void* kv_steps, void* words, int block, int thread) {
+    unsigned char* smem, const void* k, const void* v, const void* places, void* kv_bytes,
+    void* kv_steps, void* words, int block, int thread) {
   const int pair = block / PARTS, part = block % PARTS, lane = thread % 32;
   uint4* values = reinterpret_cast<uint4*>(smem) + thread;
   unsigned* shared = reinterpret_cast<unsigned*>(smem + TURNS * 2 * THREADS * 16);
@@ -66,13 +66,6 @@ __device__ __forceinline__ void quantise_held(
   for (int i = 0; i < 2; ++i) most[i] = __reduce_max_sync(~0u, (unsigned)largest_of(most[i]));
   if (lane == 0) shared[thread / 32] = most[0] | 0x8000 | most[1] << 16;
   __syncthreads();
-  // Queries are on their way to the L2 before the next kernel reads them.
-  constexpr int LINE = 128, ALL = PAIRS * PARTS * THREADS;
-  constexpr int LINES = (2LL * PAIRS * QUERIES * DEPTH + LINE - 1) / LINE;
-  #pragma unroll 1
-  for (int line = block * THREADS + thread; line < LINES; line += ALL)
-    asm volatile("prefetch.global.L2 [%0];"
-                 :: "l"(reinterpret_cast<const char*>(q) + (long long)line * LINE));
   unsigned* all = reinterpret_cast<unsigned*>(words);
   if (thread < 32) {
     const auto of_lanes = [&](unsigned word) {

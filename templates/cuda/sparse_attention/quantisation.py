@@ -134,10 +134,10 @@ class Quantisation:
         )
         between, *_ = self.workspaces(target)
         shape = (self.workload.pairs * parts, _HOLDING_THREADS, self._held_bytes(parts))
-        reads = (*self.workload.inputs, self.places)
+        _, k, v = self.workload.inputs
         writes = (*self.writes, between.spec)
         return stage(
-            functions.function("quantise_held"), reads, writes, shape, target, together=True
+            functions.function("quantise_held"), (k, v, self.places), writes, shape, target, True
         )
 
     def _in_two(self, target: Target) -> tuple[Stage, Stage]:

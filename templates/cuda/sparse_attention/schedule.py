@@ -3,8 +3,9 @@
 Time is the newest block of keys in shared memory. A step of a group takes 32 keys that are all
 there; the oldest block leaves with the time, and before it does, groups have taken their keys of
 it. Within that freedom steps are full, spread evenly over time, and made of keys that differ modulo
-8 by eights, which lie in different banks: how many of each residue are taken looks ahead, since a
-residue of which many come would otherwise crowd the last steps.
+8 by eights, which lie in different banks: places of keys are such that groups see about as many of
+each residue (`places.py`), and how many of each are taken looks ahead, since a residue of which
+many come would otherwise crowd the last steps.
 """
 
 from __future__ import annotations
