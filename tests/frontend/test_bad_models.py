@@ -236,11 +236,6 @@ CASES = {
                node("Add", "n m")], {n: ((2, 5, 8), "float32") for n in "xz"}, {"s": normal(8)}),
         "output 'm', a mean that nothing computes",
     ),
-    "a skip of more images": (
-        model([node("SkipLayerNormalization", "x z s", "n", MICROSOFT)],
-              {"x": ((1, 5, 8), "float32"), "z": ((2, 5, 8), "float32")}, {"s": normal(8)}),
-        r"a skip of \[2, 5, 8\] beside an input of \[1, 5, 8\]",
-    ),
     "float64": (
         model([node("Cast", "x", to=onnx.TensorProto.DOUBLE)], {"x": (IMAGE, "float32")}),
         "float32 to float64",
