@@ -62,7 +62,6 @@ RESIZES = {
     ),
     "resize 10": model([node("Resize", "x s")], {"x": (IMAGE, "float32")},
                        {"s": np.float32([1, 1, 2.5, 1.5])}, opset=10),
-    "next to a half": _resize([1, 1, 1.5000005, 0.7], nearest_mode="round_prefer_ceil"),
     "resize 10 to fewer": model([node("Resize", "x s")], {"x": (IMAGE, "float32")},
                                 {"s": np.float32([1, 0.8, 0.7, 1.5])}, opset=10),
     "upsample 9": model([node("Upsample", "x s", mode="linear")], {"x": (IMAGE, "float32")},

@@ -58,8 +58,7 @@ def nearest(x: np.ndarray, size: int, rounding: str) -> np.ndarray:
         "floor": np.floor,
         "ceil": np.ceil,
         "round_prefer_floor": lambda at: np.ceil(at - F(0.5)),
-        # In float32 the sum of a half and what is next to it may be 1.
-        "round_prefer_ceil": lambda at: np.floor(at.astype(np.float64) + 0.5),
+        "round_prefer_ceil": lambda at: np.floor(at + F(0.5)),
     }[rounding](x)
     return np.clip(places, 0, size - 1).astype(np.int64)
 
