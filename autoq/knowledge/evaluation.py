@@ -126,7 +126,9 @@ class _Held:
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
         self._candidates = np.ones(len(lesson.seconds), bool)
         if self._default is not None:
-            self._candidates = np.isin(lesson.drawn, (DEFAULT, ESTIMATED))
+            own = np.array(lesson.templates) == preferred.name
+            drawn = np.array(lesson.drawn)
+            self._candidates = (drawn == DEFAULT) | (own & (drawn == ESTIMATED))
             self._candidates[self._default] = True
         self._shares: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []

@@ -47,7 +47,7 @@ _SETTINGS = {
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
     "verbosity": 0,
 }  # fmt: skip
-SLOWNESS = 4.0
+SLOWNESS = 0.5
 """Slow configurations need not be told apart: a trial weighs exp(-SLOWNESS * log of its time over
 the workload's best), as a share of its workload's weight."""
 
