@@ -1,4 +1,4 @@
-"""Trains the model of records that ships, on all trials of a chip that ship.
+"""Trains the model of records that ships, on the recorded spaces of a chip.
 
     python scripts/train_knowledge.py -o tuning_logs/h200/knowledge.json.xz
 
@@ -15,9 +15,9 @@ import os
 from pathlib import Path
 
 from autoq.knowledge.model import LARGEST_BYTES
-from autoq.knowledge.shipped import shipped_trials
 from autoq.knowledge.training import model_of
 from autoq.measure.job import REGISTRY, load_registry
+from autoq.replaying.loading import shipped_spaces
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     unknown = sorted(set(decides) - set(templates))
     if unknown:
         parser.error(f"--decides: no template is called {', '.join(unknown)}")
-    paths = options.trials or shipped_trials()
+    paths = options.trials or shipped_spaces()
     jobs = len(os.sched_getaffinity(0))
     model = model_of(paths, templates, nthread=jobs, decides=decides)
     size = model.save(options.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -12,7 +13,7 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
-from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.knowledge.model import SLOWNESS, KnowledgeModel, trained
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.templates.base import Template
@@ -58,18 +59,23 @@ def leave_one_out(
     jobs: int = 1,
     least: int = 0,
     besides: Sequence[Lesson] = (),
+    folds: int = 0,
+    slowness: float = SLOWNESS,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
 
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
-    lessons of fewer configurations are learnt from and not ranked, nor are those besides.
+    lessons of fewer configurations are learnt from and not ranked, nor are those besides. folds:
+    so many groups of shapes are left out one after the other, instead of each shape by itself.
+    slowness: as in `trained`.
     """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
     for one in lessons:
         if len(one.seconds) >= least:
-            shapes[one.shape].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, counts)
+            group = str(zlib.crc32(one.shape.encode()) % folds) if folds else one.shape
+            shapes[group].append(_Held(one, templates))
+    work = _Work([*lessons, *besides], versions, seeds, counts, slowness)
     found: dict[str, list[LeftOut]] = {}
 
     def done(shape: str, left: list[LeftOut]) -> None:
@@ -93,13 +99,14 @@ class _Work:
     versions: Mapping[str, int]
     seeds: int
     counts: Sequence[int]
+    slowness: float
 
     def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
-        """What models that have not seen the lessons' shape make of them."""
-        shape = held[0].shape
-        rest = [one for one in self.lessons if one.shape != shape]
+        """What models that have seen none of the lessons' shapes make of them."""
+        shapes = {one.shape for one in held}
+        rest = [one for one in self.lessons if one.shape not in shapes]
         for seed in range(self.seeds):
-            model = trained(rest, "", "", self.versions, "", seed)
+            model = trained(rest, "", "", self.versions, "", seed, slowness=self.slowness)
             for one in held:
                 one.rank(model, self.counts)
         return [one.left_out(self.counts) for one in held]
@@ -119,7 +126,9 @@ class _Held:
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
         self._candidates = np.ones(len(lesson.seconds), bool)
         if self._default is not None:
-            self._candidates = np.isin(lesson.drawn, (DEFAULT, ESTIMATED))
+            own = np.array(lesson.templates) == preferred.name
+            drawn = np.array(lesson.drawn)
+            self._candidates = (drawn == DEFAULT) | (own & (drawn == ESTIMATED))
             self._candidates[self._default] = True
         self._shares: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []

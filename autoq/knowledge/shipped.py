@@ -7,7 +7,6 @@ from importlib import resources
 from pathlib import Path
 
 from autoq.knowledge.model import KnowledgeModel, load_model, parse_model
-from autoq.replaying.loading import shipped_spaces
 
 FILE = "knowledge.json.xz"
 """Name of a device's model in its folder of `autoq.tuning_logs`."""
@@ -16,11 +15,6 @@ FILE = "knowledge.json.xz"
 def shipped_records() -> list[Path]:
     """The record files that come with autoq, by device and name."""
     return sorted(Path(str(resources.files("autoq.tuning_logs"))).glob("*/*.jsonl"))
-
-
-def shipped_trials() -> list[Path]:
-    """The recorded spaces and record files that come with autoq, of which its models are made."""
-    return shipped_spaces() + shipped_records()
 
 
 @functools.cache

@@ -16,9 +16,8 @@ from autoq.records.siblings import siblings
 from autoq.replaying.loading import target_of
 from autoq.templates.base import Template
 
-# A workload teaches something from so many trials on: of two, which is faster. The fastest records
-# of each template, which is what ships of a tuned network, tell templates apart.
-_LEAST_TRIALS = 2
+# A workload teaches something from so many trials on.
+_LEAST_TRIALS = 4
 
 
 def gathered(paths: Sequence[Path]) -> list[RecordedWorkload]:

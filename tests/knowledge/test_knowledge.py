@@ -116,6 +116,30 @@ def test_a_layer_without_a_record_takes_the_prediction(model, workload, template
     assert choose(other, elsewhere, Database(()), listed, [model]).source == DEFAULT
 
 
+def test_a_configuration_counts_once_with_its_later_time(spaces, templates):
+    recorded = read_space(spaces[0])
+    before = lesson(recorded, templates, target_of(recorded))
+    first = next(trial for trial in recorded.trials if trial.seconds)
+    again = dataclasses.replace(first, seconds=3 * first.seconds)
+    recorded = dataclasses.replace(recorded, trials=(*recorded.trials, again))
+    after = lesson(recorded, templates, target_of(recorded))
+    assert after.configs == before.configs
+    (changed,) = np.flatnonzero(after.seconds != before.seconds)
+    assert after.seconds[changed] == 3 * before.seconds[changed] == again.seconds
+
+
+def test_groups_of_shapes_are_left_out_together(spaces, templates):
+    lessons = lessons_of(gathered(spaces), templates)
+    with pytest.raises(RecordError, match="nothing to learn from"):
+        leave_one_out(lessons, templates, seeds=1, folds=1)
+    # Those besides teach, and are not ranked.
+    others = [one for one in lessons if one.shape != lessons[0].shape]
+    (found,) = leave_one_out(lessons[:1], templates, seeds=1, folds=1, besides=others)
+    alone = leave_one_out(lessons, templates, seeds=1)
+    ranked = next(one for one in alone if one.lesson is lessons[0])
+    np.testing.assert_array_equal(found.shares, ranked.shares)
+
+
 def test_other_shapes_carry_over(spaces, templates):
     """Stages of a network that the model has not seen: eight measurements, seeded."""
     lessons = lessons_of(gathered(spaces), templates)

@@ -19,7 +19,6 @@ import numpy as np
 from autoq.knowledge.lessons import Lesson, shape_of
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.knowledge.prior import prior_of
-from autoq.knowledge.shipped import shipped_trials
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
@@ -120,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     lessons = []
     if KNOWING in options.strategies.split(","):
-        lessons = lessons_of(gathered(shipped_trials()), load_registry(REGISTRY))
+        lessons = lessons_of(gathered(shipped_spaces()), load_registry(REGISTRY))
     found = compared(options.spaces or shipped_spaces(), lessons, options)
     data = to_json(found, {"seeds": options.seeds, "trials": options.trials, "batch": 0})
     options.output.with_suffix(".json").write_text(json.dumps(data) + "\n")

@@ -1,7 +1,7 @@
 """How far a model of records carries: every recorded space ranked without its shape.
 
-For each workload a model is trained on the recorded spaces and shipped records of all other shapes,
-whatever their batch, dtypes and layouts, once for each seed; its order of the recorded
+For each workload a model is trained on the recorded spaces of all other shapes, whatever
+their batch, dtypes and layouts, once for each seed; its order of the recorded
 configurations then says how fast the best of the first 1, 2, 4, ... measurements is, as a share of
 the best recorded speed. Random order (the median of draws) and the templates' own estimates stand
 beside it. The first of the defaults and best estimates among them stands beside the untuned
@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from autoq.knowledge.evaluation import COUNTS, PROMISES, LeftOut, leave_one_out
-from autoq.knowledge.shipped import shipped_records
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.replaying.loading import shipped_spaces
@@ -124,10 +123,9 @@ def main() -> None:
     templates = load_registry(REGISTRY)
     paths = shipped_spaces() if options.spaces is None else sorted(options.spaces.rglob("*.xz"))
     lessons = lessons_of(gathered(paths), templates)
-    records = lessons_of(gathered(shipped_records()), templates)
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
-        jobs=options.jobs, least=options.least, besides=records,
+        jobs=options.jobs, least=options.least,
     )  # fmt: skip
     data = result(found, options.seeds)
     options.output.write_text(json.dumps(data, indent=1) + "\n")

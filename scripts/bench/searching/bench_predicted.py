@@ -29,7 +29,6 @@ import numpy as np
 from autoq.devices import require_device, resolve
 from autoq.knowledge.evaluation import PROMISES
 from autoq.knowledge.lessons import shape_of
-from autoq.knowledge.shipped import shipped_trials
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
@@ -45,6 +44,7 @@ from autoq.records.database import Database
 from autoq.records.lines import read_records
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT
+from autoq.replaying.loading import shipped_spaces
 from autoq.scratch import scratch_folder
 from autoq.search.knobs import plain_config
 from autoq.search.union import Candidate
@@ -61,7 +61,7 @@ def choose(options: argparse.Namespace) -> None:
     """Write what each way takes for the workloads of a record file."""
     target = resolve("cuda:sm_90a").target
     templates = load_registry(REGISTRY)
-    lessons = lessons_of(gathered(options.spaces or shipped_trials()), templates)
+    lessons = lessons_of(gathered(options.spaces or shipped_spaces()), templates)
     models = Models(lessons, template_versions(templates.values()))
     workloads = list(dict.fromkeys(one.workload for one in read_records(options.source).records))
     shapes = {shape_of(one) for one in workloads}

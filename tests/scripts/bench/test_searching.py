@@ -12,6 +12,7 @@ import bench_knowing_search
 import bench_knowledge
 import bench_predicted
 import bench_search_step
+import bench_training
 import numpy as np
 import pytest
 from untuned_choices import Choices, read_choices
@@ -193,6 +194,34 @@ def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_th
     assert case["record_us"] == case["shape_left_out_us"] > 0
     assert case["default_us"] > 0 and case["network_left_out_us"] is None
     assert case["shape_left_out_promised"] == 1.1
+
+
+def test_a_thinned_lesson_keeps_its_fastest_and_its_default(lessons):
+    thin = bench_training.thinned(lessons[0], 4)
+    assert bench_training.thinned(lessons[0], len(lessons[0].seconds)) is lessons[0]
+    assert len(thin.seconds) < len(lessons[0].seconds)
+    assert thin.seconds.min() == lessons[0].seconds.min()
+    assert thin.drawn.count("default") == lessons[0].drawn.count("default") == 1
+    full = dict(zip(lessons[0].configs, lessons[0].seconds, strict=True))
+    assert [full[one] for one in thin.configs] == thin.seconds.tolist()
+    assert all(len(column) == len(thin.seconds) for column in thin.columns.values())
+
+
+def test_what_teaches_is_compared(monkeypatch, paths, tmp_path):
+    other = next(p for p in shipped_spaces() if "28x28x192-192-g192" in p.name)
+    monkeypatch.setattr(bench_training, "shipped_spaces", lambda: [*paths, other])
+    monkeypatch.setattr(bench_training, "shipped_records", lambda: [records_of(paths, tmp_path)])
+    output = tmp_path / "training.json"
+    arguments = ["--folds", "2", "--seeds", "1", "-o", str(output)]
+    monkeypatch.setattr(sys, "argv", ["bench_training.py", *arguments])
+    bench_training.main()
+    data = json.loads(output.read_text())
+    # A workload of a single record teaches nothing.
+    assert (data["spaces"], data["records"]) == (3, 0)
+    assert set(data["variants"]) == set(bench_training.VARIANTS)
+    for rows in data["variants"].values():
+        assert rows["all"]["spaces"] == rows["conv2d_grouped"]["spaces"] == 3
+        assert 1 <= rows["all"]["default"]["mean"] <= rows["all"]["default"]["worst"]
 
 
 @needs_nvcc
