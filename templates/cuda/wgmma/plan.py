@@ -79,11 +79,10 @@ class PipelinePlan(EpiloguePlan):
         if self.epilogue.by_range:
             self.smem_bytes = self.range_offset + RANGE_BYTES * config.consumers
         # And so do rows that become those of y.
-        self.staged_offset = self.weigh_offset
-        out = element(self.epilogue.out_dtype)
-        self.staged_pitch = pitch(config, out.bytes) // out.bytes if expansion else 0
+        self.out_bytes = element(self.epilogue.out_dtype).bytes if expansion else 1
+        self.staged_pitch = pitch(config, self.out_bytes) // self.out_bytes
         if expansion:
-            self.smem_bytes = self.staged_offset + staged_bytes(config, out.bytes)
+            self.smem_bytes = self.weigh_offset + staged_bytes(config, self.out_bytes)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
         self.n_tiles = ceil_div(workload.k, config.block_n)
@@ -217,14 +216,12 @@ class PipelinePlan(EpiloguePlan):
 
     def staged_at(self, thread: Any) -> Any:
         """Byte offset of the rows that a warp lays out."""
-        size = element(self.epilogue.out_dtype).bytes
-        each = ROWS * self.staged_pitch * size
-        return self.staged_offset + (thread.consumer * 4 + thread.warp) * each
+        number = thread.consumer * 4 + thread.warp
+        return self.weigh_offset + number * (ROWS * self.staged_pitch * self.out_bytes)
 
     def staged_rows(self, outputs: Any, thread: Any, n: Any) -> StagedRows:
         """The same place in shared memory as outputs, for rows of n tile `n`."""
-        size = element(self.epilogue.out_dtype).bytes
-        first = self.staged_at(thread) // size
+        first = self.staged_at(thread) // self.out_bytes
         return StagedRows(outputs, first, self.staged_pitch, n * self.config.block_n)
 
     @property
