@@ -33,11 +33,13 @@ def run(
         typer.Option("--outputs", metavar="NPZ", callback=regular_file, help="Archive to write."),
     ] = None,
     fill_mode: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--fill-mode", metavar="MODE", help="Without --inputs: random, ones or zeros."
+            "--fill-mode",
+            metavar="MODE",
+            help="Without --inputs: random (the default), ones or zeros.",
         ),
-    ] = "random",
+    ] = None,
     print_time: Annotated[
         bool, typer.Option("--print-time", help="Print the median time.")
     ] = False,
@@ -55,11 +57,17 @@ def run(
     from autoq.report.tables import profile_table
     from autoq.session import Session
 
+    if inputs is not None and fill_mode is not None:
+        raise InputError("--fill-mode: says what is run without --inputs; give one of the two")
     if outputs is not None:
         require_writable(outputs)
         require_other(outputs, artifact, inputs)
     session = Session(artifact, device=device)
-    feeds = read_arrays(inputs, session.get_inputs()) if inputs else _fill(fill_mode, session)
+    feeds = (
+        read_arrays(inputs, session.get_inputs())
+        if inputs
+        else _fill(fill_mode or "random", session)
+    )
     results = session.run(None, feeds)
     names = [output.name for output in session.get_outputs()]
     if outputs is not None:

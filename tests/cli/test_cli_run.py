@@ -183,6 +183,9 @@ def test_a_single_array_and_an_absent_file(refuses, artifact):
 
 def test_options_of_run(refuses, artifact):
     refuses("run", artifact, "--fill-mode", "pink", words=("'pink'", "random, ones, zeros"))
+    np.savez("in.npz", x=GOOD)
+    both = ("--inputs", "in.npz", "--fill-mode", "ones")
+    refuses("run", artifact, *both, words=("--fill-mode", "--inputs", "one of the two"))
     refuses("run", artifact, "--outputs", "absent/out.npz", words=("absent",))
     refuses("run", artifact, "--outputs", ".", words=("folder",))
     refuses("run", artifact, "--repeat", 0, words=("--repeat",))

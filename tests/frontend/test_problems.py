@@ -58,3 +58,11 @@ def test_a_region_that_is_no_number(tmp_path):
     resize = node("Resize", "x r s", coordinate_transformation_mode="tf_crop_and_resize")
     made = model([resize], {"x": (IMAGE, "float32")}, constants)
     assert_refused(saved(made, tmp_path), "a roi that is no number")
+
+
+def test_a_skip_of_more_images(tmp_path):
+    inputs = {"x": ((1, 5, 8), "float32"), "z": ((2, 5, 8), "float32")}
+    made = model(
+        [node("SkipLayerNormalization", "x z s", "n", MICROSOFT)], inputs, {"s": normal(8)}
+    )
+    assert_refused(saved(made, tmp_path), r"a skip of \[2, 5, 8\] beside an input of \[1, 5, 8\]")

@@ -62,6 +62,8 @@ RESIZES = {
     ),
     "resize 10": model([node("Resize", "x s")], {"x": (IMAGE, "float32")},
                        {"s": np.float32([1, 1, 2.5, 1.5])}, opset=10),
+    "resize 10 to fewer": model([node("Resize", "x s")], {"x": (IMAGE, "float32")},
+                                {"s": np.float32([1, 0.8, 0.7, 1.5])}, opset=10),
     "upsample 9": model([node("Upsample", "x s", mode="linear")], {"x": (IMAGE, "float32")},
                         {"s": np.float32([1, 1, 2, 1.5])}, opset=9),
     "upsample 7": model([node("Upsample", "x", scales=[1.0, 1.0, 2.0, 3.0])],

@@ -36,7 +36,7 @@ def resize(node: OnnxNode, b: GraphBuilder) -> str:
     _check_choices(node, b)
     old = b.opset == 10
     mode = a.get("mode", "nearest")
-    rounding = a.get("nearest_mode", "floor" if old else "round_prefer_floor")
+    rounding = a.get("nearest_mode", "round_prefer_floor")
     how = a.get("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     axes = _axes_of_resize(node, b, x, how, 1 if old else 2)
     wide = node.flag("antialias", b)
@@ -47,7 +47,9 @@ def resize(node: OnnxNode, b: GraphBuilder) -> str:
     for number, axis in axes.items():
         at = axis.coordinates(how)
         if mode == "nearest":
-            places[number] = nearest(at, axis.before, rounding)
+            # Opset 10 says nothing of it: onnxruntime goes up where it makes an axis smaller.
+            of_old = "ceil" if axis.scale < 1 else "floor"
+            places[number] = nearest(at, axis.before, of_old if old else rounding)
         elif wide and axis.scale < 1:
             found[number] = antialiased(at, axis, coefficient if mode == "cubic" else None, exclude)
         elif mode == "linear":

@@ -60,7 +60,7 @@ def fused_matmul(node: OnnxNode, b: GraphBuilder) -> str:
 @importer("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
     """A normalisation of the sum of two tensors and a bias; the fourth output is the sum."""
-    total = _added(b, b.emit("Add", [node.required(0, b), node.required(1, b)]), node.input(4))
+    total = _added(b, _skipped(node, b), node.input(4))
     last = (len(b.shape(total)) - 1,)
     epsilon = float(node.attributes.get("epsilon", 1e-12))
     y = emit_layer_norm(b, total, last, node.required(2, b), node.input(3), epsilon)
@@ -75,11 +75,20 @@ def skip_rms_normalization(node: OnnxNode, b: GraphBuilder) -> list[str]:
     """
     if len(node.outputs) > 1 and node.outputs[1] in b.used:
         raise b.error(f"output {node.outputs[1]!r}, a mean that nothing computes, is read")
-    total = _added(b, b.emit("Add", [node.required(0, b), node.required(1, b)]), node.input(3))
+    total = _added(b, _skipped(node, b), node.input(3))
     last = (len(b.shape(total)) - 1,)
     epsilon = float(node.attributes.get("epsilon", 1e-12))
     y, inverse = emit_rms_norm(b, total, last, node.required(2, b), epsilon)
     return [y, y, inverse, total]
+
+
+def _skipped(node: OnnxNode, b: GraphBuilder) -> str:
+    """The sum of an input and its skip, which has its shape or is one for a whole batch."""
+    x, skip = node.required(0, b), node.required(1, b)
+    total = b.emit("Add", [x, skip])
+    if b.shape(total) != b.shape(x):
+        raise b.error(f"a skip of {list(b.shape(skip))} beside an input of {list(b.shape(x))}")
+    return total
 
 
 @importer("EmbedLayerNormalization", domain=MICROSOFT)
