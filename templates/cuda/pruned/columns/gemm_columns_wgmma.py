@@ -120,14 +120,14 @@ def _tiles(compact: CompactProduct, config: WgmmaConfig) -> int:
     return -(-compact.columns // config.block_n)
 
 
-def build(workload: Gemm, config: WgmmaConfig, target: Target) -> Program:
+def build(workload: Gemm, config: WgmmaConfig, target: Target, ahead: int = 0) -> Program:
     """The kernel; parameters x, `packed`, what blocks share tiles through, y."""
     compact = _compact(workload)
     functions = compact.functions(_EXPAND, pitch(config, compact.out_bytes) // WORD_BYTES)
-    expand, ahead = functions.function("expand"), functions.function("ahead")
-    expansion = Expansion(*compact.specs(_tiles(compact, config)), expand, ahead)
+    expand, fetch = functions.function("expand"), functions.function("ahead")
+    expansion = Expansion(*compact.specs(_tiles(compact, config)), expand, fetch)
     work, load = compact.dense.as_conv2d(), _load(compact, config)
-    plan = PipelinePlan(work, config, load.layout, load, target, expansion=expansion)
+    plan = PipelinePlan(work, config, load.layout, load, target, expansion=expansion, ahead=ahead)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
     reads = tuple(spec.name for spec in (*workload.inputs, *packed(workload, config)))
     spaces = tuple(space.spec.name for space in plan.workspaces)
@@ -149,5 +149,6 @@ def packed(workload: Gemm, config: WgmmaConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "gemm_columns_wgmma", 1, matches, space, default, build, pack, packed, estimate=estimate
-)
+    "gemm_columns_wgmma", 1, matches, space, default, build, pack, packed, estimate=estimate,
+    looks_ahead=True,
+)  # fmt: skip
