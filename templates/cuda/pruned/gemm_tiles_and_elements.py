@@ -16,6 +16,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.composed.pruned_product import PrunedProduct, pruned_product
 from autoq.templates.composed.tiles_and_elements import constants_apart, elements_beside, of_tiles
 from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
 from autoq.templates.cuda.pruned.elements.cost import estimated_seconds
@@ -31,7 +32,6 @@ from autoq.templates.cuda.pruned.elements.space import (
     elements_constraints,
     elements_default,
 )
-from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.cuda.pruned.tile_wise import gemm_tile_wise
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.operators.float_gemm import FloatGemm

@@ -16,7 +16,7 @@ from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import Im2colLoad
 from autoq.templates.cuda.wgmma.pack import pack, packed
-from autoq.templates.cuda.wgmma.plan import PipelinePlan
+from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.conv2d import Conv2d
@@ -53,7 +53,7 @@ def default(workload: Conv2d, target: Target) -> WgmmaConfig:
 def build(workload: Conv2d, config: WgmmaConfig, target: Target, ahead: int = 0) -> PrimFunc:
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     load = _load(workload, config)
-    plan = PipelinePlan(workload, config, load.layout, load, target, ahead=ahead)
+    plan = PipelinePlan(workload, config, load.layout, load, target, extras=Extras(ahead=ahead))
     return build_pipeline(plan, workload.x_shape, workload.y_shape)
 
 

@@ -16,7 +16,7 @@ from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.pack import pack as pack_conv2d
 from autoq.templates.cuda.wgmma.pack import packed as packed_conv2d
-from autoq.templates.cuda.wgmma.plan import PipelinePlan
+from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.range_rules import tiles_meet
 from autoq.templates.cuda.wgmma.space import make_space
@@ -78,7 +78,7 @@ def build(
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     work = _as_conv2d(workload)
     load = _load(work, config)
-    plan = PipelinePlan(work, config, load.layout, load, target, ahead=ahead)
+    plan = PipelinePlan(work, config, load.layout, load, target, extras=Extras(ahead=ahead))
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
     arrays = (*workload.inputs, *packed(workload, config))
     reads = tuple(spec.name for spec in arrays)
@@ -105,7 +105,7 @@ def weighed(
         return None
     work = product.as_conv2d()
     load = _load(work, config)
-    plan = PipelinePlan(work, config, load.layout, load, target, weighing=weighing, ahead=ahead)
+    plan = PipelinePlan(work, config, load.layout, load, target, extras=Extras(weighing, ahead))
     kernel = build_pipeline(plan, product.x_shape, product.y_shape)
     arrays = (*product.inputs, *packed(product, config))
     reads = (*(spec.name for spec in arrays), "a_scale", "b_scale")

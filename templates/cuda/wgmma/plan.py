@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm.script import tirx as T
@@ -51,37 +52,51 @@ def grid_clusters(
     return max(1, clusters // n_tiles) * n_tiles if config.weights_stay else clusters
 
 
+@dataclass(frozen=True)
+class Extras:
+    """What some kernels have besides.
+
+    weighing: what the epilogue finds besides the product; ahead: bytes of constants behind the
+    kernel's own that it asks the L2 cache for; expansion: which columns of y those of the product
+    are.
+    """
+
+    weighing: Weighing | None = None
+    ahead: int = 0
+    expansion: Expansion | None = None
+
+
+NO_EXTRAS = Extras()
+
+
 class PipelinePlan(EpiloguePlan):
     """What the kernel's parts share; every attribute is a compile-time constant of the kernel.
 
-    copies: so many workloads of one x and their own constants run side by side; weighing: what the
-    epilogue finds besides the product; ahead: bytes of constants behind the kernel's own that it
-    asks the L2 cache for; expansion: which columns of y those of the product are.
+    copies: so many workloads of one x and their own constants run side by side.
     """
 
     def __init__(
         self, workload: Conv2d, config: PipelineConfig, layout: KLayout, load: Load,
-        target: Target, copies: int = 1, weighing: Weighing | None = None, ahead: int = 0,
-        expansion: Expansion | None = None,
+        target: Target, copies: int = 1, extras: Extras = NO_EXTRAS,
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
-        self.looks_ahead = ahead > 0
-        self.weighing, self.expansion = weighing, expansion
+        self.looks_ahead = extras.ahead > 0
+        self.weighing, self.expansion = extras.weighing, extras.expansion
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at
         # Sums of columns of each warp, where the product is weighed, lie behind everything else.
         self.weigh_offset = ceil_div(self.memory.smem_bytes, 16) * 16
-        weighed = self.weigh_offset + weighing.smem_bytes if weighing else 0
+        weighed = self.weigh_offset + self.weighing.smem_bytes if self.weighing else 0
         self.smem_bytes = max(self.memory.smem_bytes, weighed)
         # So do the least and the largest value of each warp, where outputs get a range.
         self.range_offset = self.weigh_offset
         if self.epilogue.by_range:
             self.smem_bytes = self.range_offset + RANGE_BYTES * config.consumers
         # And so do rows that become those of y.
-        self.out_bytes = element(self.epilogue.out_dtype).bytes if expansion else 1
+        self.out_bytes = element(self.epilogue.out_dtype).bytes if self.expansion else 1
         self.staged_pitch = pitch(config, self.out_bytes) // self.out_bytes
-        if expansion:
+        if self.expansion:
             self.smem_bytes = self.weigh_offset + staged_bytes(config, self.out_bytes)
         self.elements = workload.n * workload.p * workload.q * workload.k
 
@@ -95,7 +110,7 @@ class PipelinePlan(EpiloguePlan):
         pieces = self.works * (self.portions if config.stream_k else 1)
         self.grid = grid_clusters(config, target, pieces, self.n_tiles, copies)
         weights = copies * self.padded_n * layout.total
-        self.look_ahead = look_ahead(weights, ahead, copies * self.grid)
+        self.look_ahead = look_ahead(weights, extras.ahead, copies * self.grid)
         self.parts = TileParts(config.grid.cluster, config.row_team, config.accumulators, "uint32")
         self.block_stages = layout.stages // config.split_k
         self.own_stages = layout.stages // config.parts

@@ -19,7 +19,7 @@ from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
-from autoq.templates.cuda.wgmma.plan import PipelinePlan
+from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.gemm import Gemm
@@ -55,7 +55,9 @@ def build(workload: SharedGemm, config: WgmmaConfig, target: Target, ahead: int 
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     work = workload.one.as_conv2d()
     load = MatrixLoad(work, config.layout(work), config.block_m)
-    plan = PipelinePlan(work, config, load.layout, load, target, workload.products, ahead=ahead)
+    plan = PipelinePlan(
+        work, config, load.layout, load, target, workload.products, Extras(ahead=ahead)
+    )
     return build_pipeline(plan, workload.one.x_shape, workload.one.y_shape)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
-from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 

@@ -14,6 +14,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.composed.pruned_product import pruned_product
 from autoq.templates.cuda.device.memory.turn import turn_kernel
 from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
 from autoq.templates.cuda.pruned.elements.cost import estimated_seconds
@@ -28,7 +29,6 @@ from autoq.templates.cuda.pruned.elements.space import (
     elements_default,
     elements_space,
 )
-from autoq.templates.cuda.pruned.product import pruned_product
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage, Workspace

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from autoq.search.space import Space
+from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
 from autoq.templates.cuda.pruned.elements.cost import estimated_seconds, features
-from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.bordered import Bordered
@@ -15,7 +16,6 @@ from autoq.templates.cuda.pruned.picked.turned import (
     most_blocks,
     whole_rounds,
 )
-from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.outputs import ENTRY_WORDS
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.composed.pruned_product import PrunedProduct, pruned_product
 from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.swizzle import ROW_BYTES as SWIZZLES
@@ -24,7 +25,6 @@ from autoq.templates.cuda.device.memory.tma import (
 from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches, supports_im2col
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW
 from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES, STAGE_K
-from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.memory.turn import TURN_BYTES
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.pruned.product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,
     HELPING,

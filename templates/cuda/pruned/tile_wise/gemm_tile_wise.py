@@ -14,9 +14,9 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.composed.pruned_product import PrunedProduct, pruned_product
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.turn import turn_kernel
-from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.cost import estimated_seconds
 from autoq.templates.cuda.pruned.tile_wise.kernel import (

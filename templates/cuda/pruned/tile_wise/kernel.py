@@ -12,13 +12,14 @@ from tvm.tirx.script.builder import ir as builder
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import moved_as
 from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.pruned.product import PrunedProduct
+from autoq.templates.cuda.device.scattered.words_source import SHIFTS, WORDS
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
 from autoq.templates.cuda.pruned.tile_wise.help_source import (
@@ -37,7 +38,6 @@ from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
 from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING, WARPGROUP
-from autoq.templates.cuda.pruned.tile_wise.words_source import SHIFTS, WORDS
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants

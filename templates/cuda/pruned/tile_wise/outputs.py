@@ -10,8 +10,8 @@ import numpy as np
 
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.pruned.product import PrunedProduct
-from autoq.templates.cuda.pruned.tile_wise.words import pack_words
+from autoq.templates.composed.pruned_product import PrunedProduct
+from autoq.templates.cuda.device.scattered.words import pack_words
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.sparse.pruned_matrix import Tile
 from autoq.templates.workload import Constants

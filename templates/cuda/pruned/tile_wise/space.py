@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autoq.search.space import Space
-from autoq.templates.cuda.pruned.product import PrunedProduct
+from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.cost import features
 from autoq.templates.target import Target

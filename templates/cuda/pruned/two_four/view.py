@@ -9,16 +9,13 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.arrays.element import Element, element
-from autoq.templates.arrays.storage import is_four_bit
+from autoq.templates.composed.pruned_product import takes_constants_alone
 from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TWO_FOUR
 from autoq.templates.workload import Constants
-
-_FLOATS = ("float16", "bfloat16")
-_BYTES = ("int8", "uint8")
 
 
 @dataclass(frozen=True)
@@ -62,18 +59,6 @@ class TwoFourView:
         made = {"bias": np.zeros(n, np.int32), "scale": np.ones(n, np.float32)}
         made["scalars"] = pack_scalars()
         return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
-
-
-def takes_constants_alone(workload: Gemm | FloatGemm) -> bool:
-    """Whether bytes or 16-bit floats are multiplied, and constants of columns alone follow."""
-    if isinstance(workload, Gemm):
-        epilogue = workload.epilogue
-        bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
-        plain = epilogue.residual_dtype is None and not epilogue.row_scale
-        narrow = epilogue.scale_group or is_four_bit(epilogue.out_dtype)
-        return bytes_alone and plain and not narrow
-    same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
-    return same and workload.plain and not workload.weight_left
 
 
 def view_of(workload: object) -> TwoFourView | None:

@@ -9,10 +9,10 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
+from autoq.templates.composed.pruned_product import pruned_product
 from autoq.templates.cuda.pruned.elements.config import ElementsConfig, ElementsTiling
 from autoq.templates.cuda.pruned.elements.gemm_elements import TEMPLATE
 from autoq.templates.cuda.pruned.elements.pack import pack_runs
-from autoq.templates.cuda.pruned.product import pruned_product
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

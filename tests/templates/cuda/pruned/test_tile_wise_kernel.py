@@ -10,7 +10,7 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.pruned.product import pruned_product
+from autoq.templates.composed.pruned_product import pruned_product
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE
 from autoq.templates.cuda.pruned.tile_wise.outputs import slot

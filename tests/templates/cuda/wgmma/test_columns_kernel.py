@@ -10,8 +10,8 @@ from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, TARGET
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.pruned.columns.compact import compact_of
-from autoq.templates.cuda.pruned.columns.gemm_columns_wgmma import TEMPLATE
+from autoq.templates.cuda.wgmma.columns.compact import compact_of
+from autoq.templates.cuda.wgmma.columns.gemm_columns_wgmma import TEMPLATE
 from autoq.templates.cuda.wgmma.config import PERSISTENT, Grid, Shared, SplitTeam, WgmmaConfig
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm

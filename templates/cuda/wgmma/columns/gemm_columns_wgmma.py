@@ -14,16 +14,16 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
-from autoq.templates.cuda.pruned.columns.compact import CompactProduct, compact_of
-from autoq.templates.cuda.pruned.tile_wise.words import WORD_BYTES
-from autoq.templates.cuda.pruned.tile_wise.words_source import STORE_WORDS
+from autoq.templates.cuda.device.scattered.words import WORD_BYTES
+from autoq.templates.cuda.device.scattered.words_source import STORE_WORDS
 from autoq.templates.cuda.wgmma import gemm_wgmma
+from autoq.templates.cuda.wgmma.columns.compact import CompactProduct, compact_of
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config, untuned_seconds
 from autoq.templates.cuda.wgmma.expansion import Expansion, pitch, staged_bytes
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
-from autoq.templates.cuda.wgmma.plan import PipelinePlan
+from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
 from autoq.templates.operators.gemm import Gemm
@@ -126,8 +126,9 @@ def build(workload: Gemm, config: WgmmaConfig, target: Target, ahead: int = 0) -
     functions = compact.functions(_EXPAND, pitch(config, compact.out_bytes) // WORD_BYTES)
     expand, fetch = functions.function("expand"), functions.function("ahead")
     expansion = Expansion(*compact.specs(_tiles(compact, config)), expand, fetch)
+    extras = Extras(ahead=ahead, expansion=expansion)
     work, load = compact.dense.as_conv2d(), _load(compact, config)
-    plan = PipelinePlan(work, config, load.layout, load, target, expansion=expansion, ahead=ahead)
+    plan = PipelinePlan(work, config, load.layout, load, target, extras=extras)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
     reads = tuple(spec.name for spec in (*workload.inputs, *packed(workload, config)))
     spaces = tuple(space.spec.name for space in plan.workspaces)

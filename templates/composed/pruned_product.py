@@ -21,6 +21,9 @@ from autoq.templates.workload import Constants
 _FLOATS = ("float16", "bfloat16")
 _BYTES = ("int8", "uint8")
 
+_FLOATS = ("float16", "bfloat16")
+_BYTES = ("int8", "uint8")
+
 
 @dataclass(frozen=True)
 class PrunedProduct:
@@ -130,3 +133,15 @@ def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
         return None
     sparsity = workload.sparsity
     return None if sparsity is None or sparsity.pattern != pattern else view
+
+
+def takes_constants_alone(workload: Gemm | FloatGemm) -> bool:
+    """Whether bytes or 16-bit floats are multiplied, and constants of columns alone follow."""
+    if isinstance(workload, Gemm):
+        epilogue = workload.epilogue
+        bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
+        plain = epilogue.residual_dtype is None and not epilogue.row_scale
+        narrow = epilogue.scale_group or is_four_bit(epilogue.out_dtype)
+        return bytes_alone and plain and not narrow
+    same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
+    return same and workload.plain and not workload.weight_left

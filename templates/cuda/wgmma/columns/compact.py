@@ -10,11 +10,14 @@ import numpy as np
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import is_four_bit, moved_as
 from autoq.templates.arrays.tensor_spec import TensorSpec
+from autoq.templates.composed.pruned_product import (
+    PrunedProduct,
+    pruned_product,
+    takes_constants_alone,
+)
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.pruned.product import PrunedProduct, pruned_product
-from autoq.templates.cuda.pruned.tile_wise.words import WORD_BYTES, pack_words
-from autoq.templates.cuda.pruned.two_four.view import takes_constants_alone
+from autoq.templates.cuda.device.scattered.words import WORD_BYTES, pack_words
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TILE_WISE
 from autoq.templates.workload import Constants
