@@ -13,7 +13,7 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
-from autoq.knowledge.model import SLOWNESS, KnowledgeModel, trained
+from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.templates.base import Template
@@ -54,20 +54,17 @@ def leave_one_out(
     lessons: Sequence[Lesson],
     templates: Mapping[str, Template],
     seeds: int,
-    counts: Sequence[int] = COUNTS,
     notify: Callable[[str], None] = lambda text: None,
     jobs: int = 1,
     least: int = 0,
     besides: Sequence[Lesson] = (),
     folds: int = 0,
-    slowness: float = SLOWNESS,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
 
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides. folds:
     so many groups of shapes are left out one after the other, instead of each shape by itself.
-    slowness: as in `trained`.
     """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
@@ -75,7 +72,7 @@ def leave_one_out(
         if len(one.seconds) >= least:
             group = str(zlib.crc32(one.shape.encode()) % folds) if folds else one.shape
             shapes[group].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, counts, slowness)
+    work = _Work([*lessons, *besides], versions, seeds, COUNTS)
     found: dict[str, list[LeftOut]] = {}
 
     def done(shape: str, left: list[LeftOut]) -> None:
@@ -99,14 +96,13 @@ class _Work:
     versions: Mapping[str, int]
     seeds: int
     counts: Sequence[int]
-    slowness: float
 
     def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
         """What models that have seen none of the lessons' shapes make of them."""
         shapes = {one.shape for one in held}
         rest = [one for one in self.lessons if one.shape not in shapes]
         for seed in range(self.seeds):
-            model = trained(rest, "", "", self.versions, "", seed, slowness=self.slowness)
+            model = trained(rest, "", "", self.versions, "", seed)
             for one in held:
                 one.rank(model, self.counts)
         return [one.left_out(self.counts) for one in held]

@@ -26,7 +26,8 @@ class Lesson:
     """The usable trials of one workload.
 
     seconds are infinite for failures; configs, templates and how they were drawn are in their
-    order.
+    order. Slow configurations need not be told apart: a trial weighs exp(-slowness * target), as a
+    share of its workload's weight.
     """
 
     workload: Workload
@@ -36,6 +37,7 @@ class Lesson:
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
     drawn: tuple[str, ...]
+    slowness: float = 0.5
 
     @property
     def targets(self) -> np.ndarray:

@@ -47,9 +47,6 @@ _SETTINGS = {
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
     "verbosity": 0,
 }  # fmt: skip
-SLOWNESS = 0.5
-"""Slow configurations need not be told apart: a trial weighs exp(-SLOWNESS * log of its time over
-the workload's best), as a share of its workload's weight."""
 
 
 @dataclass(frozen=True)
@@ -157,11 +154,10 @@ def trained(
     seed: int = 0,
     nthread: int = 1,
     decides: Mapping[str, float] | None = None,
-    slowness: float = SLOWNESS,
 ) -> KnowledgeModel:
     """A model of some lessons, of one device; the same lessons and seed give the same model.
 
-    decides: as in `About`; slowness: as SLOWNESS.
+    decides: as in `About`.
 
     Raises RecordError for no lesson at all.
     """
@@ -174,7 +170,7 @@ def trained(
     targets = np.concatenate([one.targets for one in lessons])
     # Every workload counts alike, however many of its configurations were recorded.
     weights = np.concatenate(
-        [np.exp(-slowness * one.targets) / np.exp(-slowness * one.targets).sum()
+        [np.exp(-one.slowness * one.targets) / np.exp(-one.slowness * one.targets).sum()
          for one in lessons]
     )  # fmt: skip
     data = xgboost.DMatrix(

@@ -53,6 +53,11 @@ def thinned(lesson: Lesson, most: int) -> Lesson:
     )
 
 
+def weighed(lessons: list[Lesson], slowness: float) -> list[Lesson]:
+    """Lessons whose slow trials weigh that much less."""
+    return [dataclasses.replace(one, slowness=slowness) for one in lessons]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folds", type=int, default=8, help="groups of shapes")
@@ -76,8 +81,8 @@ def main() -> None:
     }  # fmt: skip
     for name, (slowness, taught) in VARIANTS.items():
         found = leave_one_out(
-            judged, templates, options.seeds, jobs=options.jobs, folds=options.folds,
-            besides=[*others, *(records if taught else ())], slowness=slowness,
+            weighed(judged, slowness), templates, options.seeds, jobs=options.jobs,
+            folds=options.folds, besides=weighed([*others, *(records if taught else ())], slowness),
         )  # fmt: skip
         data["variants"][name] = untuned(found)
         print(name, data["variants"][name]["all"], flush=True)
