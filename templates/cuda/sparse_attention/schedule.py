@@ -26,7 +26,8 @@ MOST_PLACES = 1 << 15
 NEVER = 1 << 31
 """The word of every lane of a step of no time."""
 
-OF_PLACE = 1 << 16
+_TIME_BITS = 16
+OF_PLACE = 1 << _TIME_BITS
 """In the heading of a step, above its time: a group of the warp, times this."""
 
 PARTLY = 1 << 31

@@ -1,5 +1,7 @@
 """The arrays that an epilogue on CUDA reads and writes."""
 
+import copy
+
 from tvm.script import tirx as T
 
 
@@ -17,25 +19,21 @@ class EpilogueArrays:
 
     bias: int32; scale, scalars: float32, any array for int32 outputs, which read neither; residual:
     any array where there is none; words: registers that hold a thread's residuals; y: the output;
-    row_scale: float32, where there is one; of_run: registers of a dynamic epilogue's two numbers;
-    staged: where a warp lays out rows in place of y.
+    row_scale: float32, where there is one; of_run: registers of a dynamic epilogue's two numbers.
     """
 
-    def __init__(
-        self, bias, scale, scalars, residual, words, y, row_scale=None, of_run=None, staged=None
-    ):
+    def __init__(self, bias, scale, scalars, residual, words, y, row_scale=None, of_run=None):
         self.bias, self.scale, self.scalars = bias, scale, scalars
         self.residual, self.words = residual, words
         self.y = y
         self.row_scale, self.of_run = row_scale, of_run
-        self.staged = staged
+        self.staged = None
 
     def laid_out(self, staged):
-        """The same, with rows in place of y."""
-        return EpilogueArrays(
-            self.bias, self.scale, self.scalars, self.residual, self.words, self.y, self.row_scale,
-            self.of_run, staged,
-        )  # fmt: skip
+        """The same, with the rows that a warp lays out in place of y."""
+        arrays = copy.copy(self)
+        arrays.staged = staged
+        return arrays
 
     def output(self, pixel, channel, channels):
         """The pointer of an output, of so many channels of a pixel."""
