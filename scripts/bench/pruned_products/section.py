@@ -114,6 +114,16 @@ def networks(result: Mapping[str, Any]) -> str:
     return table(f"One {result['device']}. Times in us.", titles, cells)
 
 
+def summary_row(result: Mapping[str, Any]) -> str:
+    """ResNet-50, pruned in two ways and dense: a row of the README's table of what is sparse."""
+    times = {case["case"]: us(case["autoq_us"]) for case in result["cases"]}
+    dense, tiles = "ResNet-50 N128 224x224 int8", "tw-64 0.75"
+    words = "ResNet-50, 128 images, three quarters pruned, channels that leave it with them"
+    own = times[f"{dense}, {tiles}, joint channels"]
+    others = f"autoq with the paper's tiles {times[f'{dense}, {tiles}']}, dense {times[dense]}"
+    return f"| {words} | {own} | {others} |"
+
+
 SECTIONS = {
     "PRUNED": (products, "tilewise_h200"),
     "PRUNED_LAYERS": (layers, "tilewise_h200"),
