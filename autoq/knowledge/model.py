@@ -21,6 +21,7 @@ import numpy as np
 from autoq.errors import RecordError
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson, all_columns
+from autoq.paths import content_of
 from autoq.replace_file import replace_file
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _needed(data: bytes) -> bytes:
 def load_model(path: str | os.PathLike[str]) -> KnowledgeModel:
     """The model that `KnowledgeModel.save` wrote; raises RecordError for anything else."""
     try:
-        data = Path(path).read_bytes()
+        data = content_of(path)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror or error}") from error
     return parse_model(str(path), data)

@@ -70,6 +70,8 @@ def test_what_is_no_model_is_refused(tmp_path):
             parse_model("x", data)
     with pytest.raises(RecordError, match="cannot be read"):
         load_model(tmp_path / "missing")
+    with pytest.raises(RecordError, match="/dev/zero: cannot be read: is no ordinary file"):
+        load_model("/dev/zero")
 
 
 def test_predictions_are_legal_distinct_and_sorted(model, workload, templates):
