@@ -1,1 +1,1 @@
-"""Operators computed by templates of others: what they hand on, constants, and views of products."""
+"""Operators computed by templates of others: what they hand on, constants, views of products."""

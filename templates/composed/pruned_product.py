@@ -21,9 +21,6 @@ from autoq.templates.workload import Constants
 _FLOATS = ("float16", "bfloat16")
 _BYTES = ("int8", "uint8")
 
-_FLOATS = ("float16", "bfloat16")
-_BYTES = ("int8", "uint8")
-
 
 @dataclass(frozen=True)
 class PrunedProduct:
