@@ -25,6 +25,7 @@ LONGEST = (
     "cli/test_cli_process.py",
     "templates/cuda/mma_sync/test_batched_mma_sync.py",
     "templates/cuda/pruned/test_picked_kernel.py",
+    "templates/cuda/pruned/test_columns_kernel.py",
     "ptx/test_products.py",
     "templates/cuda/sparse/test_long.py",
     "templates/cuda/pruned/test_tile_wise_kernel.py",
