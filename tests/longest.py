@@ -50,6 +50,10 @@ LONGEST = (
     "templates/cuda/wgmma/test_weighing.py",
     "templates/cuda/wgmma/test_wgmma_sums.py",
     "templates/cuda/mma_sync/test_mma_sync_tiling.py",
+    "graph/test_large_models.py",
+    "knowledge/test_knowledge.py",
+    "products/test_residual_matmul.py",
+    "scripts/bench/test_searching.py",
 )
 """Files that take some 10 CPU seconds and more, the longest first."""
 
