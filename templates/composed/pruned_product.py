@@ -102,6 +102,16 @@ class PrunedProduct:
         return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
 
 
+def _of_bytes(workload: Gemm) -> bool:
+    """Whether both sides are bytes."""
+    return {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
+
+
+def _of_floats(workload: FloatGemm) -> bool:
+    """Whether both sides are of one type of 16-bit floats."""
+    return workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
+
+
 def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
     """A product with a weight of a pattern; None for all others.
 
@@ -110,15 +120,18 @@ def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
     if isinstance(workload, Gemm):
         epilogue = workload.epilogue
         floating = workload.in_dtype == "float32"
-        bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
         narrow = is_four_bit(epilogue.out_dtype) or is_four_bit(epilogue.residual_dtype or "int8")
-        if not (bytes_alone or floating) or narrow or epilogue.scale_group or epilogue.factor:
+        if (
+            not (_of_bytes(workload) or floating)
+            or narrow
+            or epilogue.scale_group
+            or epilogue.factor
+        ):
             return None
         view = PrunedProduct(workload, epilogue, floating)
     elif isinstance(workload, FloatGemm):
         curved = workload.activation != "none" and workload.residual
-        same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
-        if not same or curved or workload.weight_left or workload.batch > 1:
+        if not _of_floats(workload) or curved or workload.weight_left or workload.batch > 1:
             return None
         residual = workload.out_dtype if workload.residual else None
         epilogue = Epilogue(
@@ -136,9 +149,7 @@ def takes_constants_alone(workload: Gemm | FloatGemm) -> bool:
     """Whether bytes or 16-bit floats are multiplied, and constants of columns alone follow."""
     if isinstance(workload, Gemm):
         epilogue = workload.epilogue
-        bytes_alone = {workload.in_dtype, workload.weight_dtype} <= {*_BYTES}
         plain = epilogue.residual_dtype is None and not epilogue.row_scale
         narrow = epilogue.scale_group or is_four_bit(epilogue.out_dtype)
-        return bytes_alone and plain and not narrow
-    same = workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
-    return same and workload.plain and not workload.weight_left
+        return _of_bytes(workload) and plain and not narrow
+    return _of_floats(workload) and workload.plain and not workload.weight_left
