@@ -61,6 +61,7 @@ def compile_spaces(
     """
     host = target if isinstance(target, Host) else resolve(target)
     templates = load_registry(options.registry)
+    matching_by_workload = _tunable(workloads, templates, host)
     folder = _folder(output)
     known = known_in(options.known, host.target.arch)
     counts = []
@@ -70,7 +71,7 @@ def compile_spaces(
         settings = BuildSettings(options.registry, host.target, options.cache_dir)
         builder = Builder(settings, jobs, options.build_timeout, scratch)
         try:
-            for workload, matching in _tunable(workloads, templates, host):
+            for workload, matching in matching_by_workload:
                 if signals.requested:
                     break
                 plan = still_to_compile(

@@ -10,6 +10,7 @@ import typer
 
 from autoq.cli.options import Jobs, Registry, registry_option
 from autoq.errors import InputError
+from autoq.paths import require_writable
 
 Spaces = Annotated[
     list[Path] | None,
@@ -53,6 +54,9 @@ def compare_search(
     from autoq.replaying.report import table, to_json
     from autoq.search.registry import ABLATIONS, DEFAULT_STRATEGY
 
+    written = [output.with_suffix(end) for end in (".json", ".md", ".png")] if output else []
+    for path in written:
+        require_writable(path)
     paths = _files(spaces) if spaces else shipped_spaces()
     groups = {"all": available(), "ablation": [DEFAULT_STRATEGY, *ABLATIONS]}
     names = groups.get(strategies, [s.strip() for s in strategies.split(",")])
@@ -63,10 +67,11 @@ def compare_search(
     data = to_json(found, {"seeds": seeds, "trials": trials, "batch": batch})
     text = table(data)
     typer.echo(text)
-    if output is not None:
-        output.with_suffix(".json").write_text(json.dumps(data) + "\n")
-        output.with_suffix(".md").write_text(text + "\n")
-        draw(data, output.with_suffix(".png"))
+    if written:
+        as_json, as_text, plot = written
+        as_json.write_text(json.dumps(data) + "\n")
+        as_text.write_text(text + "\n")
+        draw(data, plot)
 
 
 def _files(given: list[Path]) -> list[Path]:

@@ -40,8 +40,8 @@ def declare_inputs(
         )
     for value in inputs:
         try:
-            shape = _input_shape(b, value, shapes.get(value.name))
-            b.add_input(value.name, shape, _input_dtype(b, value))
+            dtype = _input_dtype(b, value)
+            b.add_input(value.name, _input_shape(b, value, shapes.get(value.name)), dtype)
         except ModelError as error:
             problems.add(error)
             problems.unknown.add(value.name)
@@ -78,9 +78,12 @@ def _input_shape(
     text = "[" + ",".join(map(str, declared)) + "]"
     if given is None:
         if not has_shape or any(isinstance(size, str) for size in declared):
-            example = ",".join("1" if isinstance(s, str) else str(s) for s in declared)
+            sizes = ("1" if isinstance(s, str) else str(s) for s in declared)
+            found, example = f"the dynamic shape {text}", ",".join(sizes)
+            if not has_shape:
+                found, example = "no shape", "1,3,224,224"
             raise ModelError(
-                f"{b.source}: input {value.name!r} has the dynamic shape {text}; "
+                f"{b.source}: input {value.name!r} has {found}; "
                 f'give its sizes with --input-shapes "{value.name}:[{example}]"'
             )
         return tuple(int(size) for size in declared)

@@ -209,10 +209,13 @@ def _rows(weight: OnnxWeight) -> int:
 
 
 def _shapes(model: onnx.ModelProto) -> dict[str, list[int]]:
-    """Shapes by tensor, 0 where an extent is not known; none of a model of more than 2 GB."""
+    """Shapes by tensor, 0 where an extent is not known.
+
+    None of a model of more than 2 GB, or whose shapes contradict one another.
+    """
     try:
         graph = onnx.shape_inference.infer_shapes(model).graph
-    except ValueError:
+    except (ValueError, onnx.shape_inference.InferenceError):
         return {}
     return {
         value.name: [dim.dim_value for dim in value.type.tensor_type.shape.dim]

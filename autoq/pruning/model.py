@@ -12,6 +12,7 @@ import onnx
 
 from autoq.calibration import calibration_samples, read_archive
 from autoq.errors import InputError, ModelError
+from autoq.frontend.checks import require_sound
 from autoq.frontend.read import read_model
 from autoq.paths import as_path, require_other, require_writable
 from autoq.pruning.activation_norms import activation_norms
@@ -121,6 +122,7 @@ def prune(
     require_writable(target)
     require_other(target, model, options.calibration, options.gradients)
     proto = read_model(model)
+    require_sound(proto, str(model))
     every, left = find_weights(proto)
     weights, skipped = _without(every, left, options.skip, str(model))
     if not weights:
@@ -199,7 +201,7 @@ def _scores(
     """The importance of every weight, [k, n] each."""
     if options.calibration is not None and options.gradients is not None:
         raise InputError("calibration and gradients: each ranks weights on its own; give one")
-    values = [one.values() for one in weights]
+    values = [_finite_values(one) for one in weights]
     if options.calibration is not None:
         samples = calibration_samples(proto, options.calibration)
         norms = activation_norms(proto, weights, samples)
@@ -210,6 +212,17 @@ def _scores(
     return [
         taylor(v, _gradients(one, arrays, source)) for v, one in zip(values, weights, strict=True)
     ]
+
+
+def _finite_values(weight: OnnxWeight) -> np.ndarray:
+    """[k, n]; raises ModelError for a weight without an order of sizes."""
+    values = weight.values()
+    if not np.isfinite(values).all():
+        raise ModelError(
+            f"node {weight.name!r}: its weight {weight.tensor.name!r} holds NaN or infinities; "
+            "export the model again, or skip the node"
+        )
+    return values
 
 
 def _gradients(weight: OnnxWeight, arrays: Mapping[str, np.ndarray], source: str) -> np.ndarray:

@@ -14,6 +14,7 @@ import onnx.version_converter
 
 from autoq.calibration import calibration_samples, open_input
 from autoq.errors import InputError, ModelError
+from autoq.frontend.checks import require_sound
 from autoq.frontend.read import DYNAMIC, read_model
 from autoq.paths import require_other
 from autoq.quantization.border_images import border_additions, unrounded_before
@@ -24,6 +25,7 @@ FORMATS = ("QDQ", "QOperator")
 _TYPES = {"uint8": "QUInt8", "int8": "QInt8", "uint4": "QUInt4", "int4": "QInt4"}
 ACTIVATIONS = tuple(_TYPES)
 WEIGHTS = ("int8", "int4")
+_FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
 CHANNEL_OPSET = 13
 """First opset whose DequantizeLinear takes one scale a channel."""
 FOUR_BIT_OPSET, FOUR_BIT_IR_VERSION = 21, 10
@@ -55,6 +57,8 @@ def quantize(
     four_bits = _check(activation, weights, format)
     quantization = _onnxruntime()
     proto = read_model(model)
+    require_sound(proto, str(model))
+    _require_numbers(proto, str(model))
     _require_float(proto, str(model))
     target = Path(output)
     if not target.parent.is_dir():
@@ -98,6 +102,15 @@ def _quantise(model: onnx.ModelProto, output: Path, borders: Sequence[str], **op
         quantised = onnx.load(output)
         unrounded_before(quantised, borders)
         onnx.save(quantised, output)
+
+
+def _require_numbers(model: onnx.ModelProto, source: str) -> None:
+    """Raise ModelError for a constant with a NaN, of which no range can be made."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type in _FLOATS and np.isnan(onnx.numpy_helper.to_array(tensor)).any():
+            raise ModelError(
+                f"{source}: initializer {tensor.name!r} holds NaN; export the model again"
+            )
 
 
 def _require_float(model: onnx.ModelProto, source: str) -> None:

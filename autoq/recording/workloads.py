@@ -13,7 +13,7 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import from_dict
-from autoq.tuning.prepare import model_workloads
+from autoq.tuning.prepare import model_workloads, tunable
 
 
 def given_workloads(
@@ -22,7 +22,7 @@ def given_workloads(
     templates: Sequence[Template],
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> list[Workload]:
-    """The distinct workloads of a source, in its order.
+    """The distinct workloads of a source, in its order, of a model those of its tasks.
 
     source is a workload as JSON has it, as in the `workload` of a record; or a file: `.json` with
     one workload or a list of them, `.jsonl` with records, or else an ONNX model.
@@ -41,7 +41,7 @@ def given_workloads(
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from error
     found = model_workloads(path, target, templates, input_shapes)
-    return [one.workload for one in found]
+    return [one.workload for one, _ in tunable(found, templates, target)]
 
 
 def _from_json(text: str, name: str) -> list[Workload]:

@@ -115,4 +115,4 @@ def _read(path: Path) -> set[Claim]:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:24]  # names of files may be no text

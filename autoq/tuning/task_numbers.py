@@ -18,13 +18,13 @@ def task_numbers(text: str, count: int) -> list[int]:
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise InputError(
                 f"--tasks {text!r}: {part.strip()!r} is neither a task number nor a range such "
-                "as 2-5; give all, list, or numbers such as 0,2-5"
+                "as 2-5; give all, or numbers such as 0,2-5 of autoq tune --tasks list"
             )
         begin, end = int(first), int(last) if dash else int(first)
         if begin > end or end >= count:
             raise InputError(
                 f"--tasks {text!r}: {part.strip()!r} names no task; "
-                f"tasks are 0 to {count - 1} (see --tasks list)"
+                f"tasks are 0 to {count - 1} (see autoq tune --tasks list)"
             )
         chosen.update(range(begin, end + 1))
     return sorted(chosen)

@@ -1,5 +1,8 @@
 """Model files that are no good, given to every verb that takes one."""
 
+import os
+
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto
@@ -9,6 +12,7 @@ VERBS = {
     "tune": ("--target", "cpu", "--trials", 4, "-o", "new.jsonl"),
     "compile": ("--target", "cpu", "-o", "new.tar"),
     "quantize": ("-o", "new.onnx"),
+    "prune": ("-o", "new.onnx", "--sparsity", 0.5),
 }
 
 
@@ -125,3 +129,107 @@ def test_a_model_of_flags_runs_on_made_up_ones(autoq, folder):
     assert autoq("compile", "m.onnx", "--target", "cpu", "-o", "m.tar").code == 0
     screen = autoq("run", "m.tar")
     assert (screen.code, screen.out) == (0, "y: bool [1, 16]\n"), screen
+
+
+def _without_outputs(model):
+    del model.graph.output[:]
+
+
+def _with_a_shorter_weight(model):
+    tensor = model.graph.initializer[0]
+    tensor.raw_data = tensor.raw_data[:-3]
+
+
+def _with_two_weights_of_a_name(model):
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(1), "fc.bias"))
+
+
+def _in_a_circle(model):
+    model.graph.node[0].input[0] = "b"
+
+
+def _with_a_node_without_inputs(model):
+    del model.graph.node[1].input[:]
+
+
+def _with_pads_in_words(model):
+    model.graph.node[0].attribute[0].CopyFrom(onnx.helper.make_attribute("pads", "all"))
+
+
+def _of_an_unknown_type(model):
+    model.graph.input[0].type.tensor_type.elem_type = 999
+
+
+def _too_large(model):
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1 << 40
+
+
+def _with_a_function_that_calls_itself(model):
+    own = onnx.helper.make_opsetid("own", 1)
+    body = [onnx.helper.make_node("Mine", ["x"], ["y"], domain="own")]
+    model.functions.append(onnx.helper.make_function("own", "Mine", ["x"], ["y"], body, [own]))
+    model.opset_import.append(own)
+    model.graph.node[1].op_type, model.graph.node[1].domain = "Mine", "own"
+
+
+UNSOUND = {
+    _without_outputs: ("no outputs",),
+    _with_a_shorter_weight: ("'conv.weight'", "truncated"),
+    _with_two_weights_of_a_name: ("'fc.bias'", "twice"),
+    _in_a_circle: ("'conv'", "reads what follows from it"),
+    _with_a_node_without_inputs: ("'relu'", "input size 0"),
+    _with_pads_in_words: ("'conv'", "pads", "INTS"),
+    _of_an_unknown_type: ("'x'", "unknown element type 999"),
+    _too_large: ("'x'", "[1099511627776, 16, 8, 8]"),
+    _with_a_function_that_calls_itself: ("cannot be inlined", "own"),
+}
+
+
+@pytest.mark.parametrize("fault", UNSOUND)
+def test_models_that_no_runtime_takes(refused, folder, fault):
+    network = small_network()
+    fault(network)
+    (folder / "m.onnx").write_bytes(network.SerializeToString())
+    refused("m.onnx", *UNSOUND[fault])
+
+
+def test_branches_read_tensors_around_them(autoq, folder):
+    """onnx's schemas would refuse the node by itself."""
+    network = small_network()
+    branches = {
+        f"{way}_branch": onnx.helper.make_graph(
+            [onnx.helper.make_node(operator, ["a"], [way])],
+            way, [], [onnx.helper.make_tensor_value_info(way, TensorProto.FLOAT, None)],
+        )
+        for way, operator in {"then": "Relu", "else": "Neg"}.items()
+    }  # fmt: skip
+    network.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "yes"))
+    network.graph.node[1].CopyFrom(onnx.helper.make_node("If", ["yes"], ["b"], **branches))
+    onnx.save(network, "m.onnx")
+    assert autoq("quantize", "m.onnx", "-o", "q.onnx").code == 0
+    assert autoq("prune", "m.onnx", "-o", "p.onnx", "--sparsity", 0.5).code == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [("quantize", ("holds NaN",)), ("prune", ("node 'conv'", "holds NaN or infinities"))],
+)
+def test_weights_of_no_size(refuses, folder, verb, words):
+    network = small_network()
+    weight = np.full((32, 16, 3, 3), np.nan, np.float32)
+    network.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, "conv.weight"))
+    onnx.save(network, "m.onnx")
+    refuses(verb, "m.onnx", *VERBS[verb], words=("'conv.weight'", *words))
+
+
+def test_an_input_without_a_shape(not_compiled, folder):
+    network = small_network()
+    network.graph.input[0].type.tensor_type.ClearField("shape")
+    onnx.save(network, "m.onnx")
+    not_compiled("m.onnx", "'x' has no shape", '--input-shapes "x:[1,3,224,224]"')
+
+
+def test_files_whose_names_are_no_text(autoq, folder, model):
+    out = os.fsdecode(b"\xff.jsonl")
+    screen = autoq("tune", model, "--target", "cpu", "--trials", 3, "--jobs", 1, "-o", out)
+    assert screen.code == 0 and (folder / out).stat().st_size, screen

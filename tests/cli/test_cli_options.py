@@ -130,6 +130,13 @@ def test_outputs_that_cannot_be_written(refuses, float_model, folder, verb):
         refuses(verb, *OUTPUTS[verb](float_model, output), words=(output, word))
 
 
+def test_comparisons_that_cannot_be_written(refuses, folder):
+    """Before anything is replayed, which takes minutes."""
+    (folder / "taken.md").mkdir()
+    for output in ("absent/x", "taken"):
+        refuses("compare-search", "-o", output, words=(output, "folder"))
+
+
 @pytest.mark.parametrize("verb", ["compile", "quantize"])
 def test_outputs_that_are_the_model(refuses, float_model, verb):
     """Which would be lost."""

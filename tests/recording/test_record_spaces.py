@@ -7,12 +7,15 @@ import shutil
 from dataclasses import replace
 from itertools import islice
 
+import onnx
 import pytest
+from onnx_models.makers import model, node, normal
 
 from autoq.devices import resolve
-from autoq.errors import AutoqError
+from autoq.errors import AutoqError, InputError
 from autoq.measure.job import REGISTRY, Measurement, load_registry
 from autoq.measure.measurer import DeviceMeasurer
+from autoq.quantization.quantize import quantize
 from autoq.recorder import compile_spaces, measure_spaces, record_spaces
 from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.known import joined
@@ -24,6 +27,7 @@ from autoq.records.recorded_space import read_space
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload_key import to_dict
+from autoq.tuning.prepare import model_workloads
 
 WORKLOAD = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype="int8",
                   epilogue=Epilogue("int8"))  # fmt: skip
@@ -167,6 +171,30 @@ def test_workloads_come_from_json_records_and_models(tmp_path):
     path.write_text("[1]")
     with pytest.raises(AutoqError, match=r"w\.json"):
         given_workloads(path, target, templates)
+
+
+def test_tasks_of_a_model_are_numbered_as_tuning_numbers_them(tmp_path):
+    """Of four workloads two have templates with knobs on a CPU."""
+    target, templates = resolve("cpu").target, list(load_registry(REGISTRY).values())
+    layers = [
+        ("Conv", "x w", "a"), ("GlobalAveragePool", "a", "b"), ("Flatten", "b", "c"),
+        ("Gemm", "c v", "y"),
+    ]  # fmt: skip
+    nodes = [node(*layer) for layer in layers]
+    weights = {"w": normal(32, 16, 3, 3), "v": normal(32, 16)}
+    path, quantised = tmp_path / "m.onnx", tmp_path / "m.int8.onnx"
+    onnx.save(model(nodes, {"x": ((1, 16, 8, 8), "float32")}, weights), path)
+    quantize(path, None, quantised)
+    every = [one.workload for one in model_workloads(quantised, target, templates, None)]
+    found = given_workloads(quantised, target, templates)
+    assert [type(one).__name__ for one in found] == ["Conv2d", "Gemm"]
+    assert len(every) > 2 and every[0] not in found
+
+
+def test_nothing_is_made_for_workloads_that_cannot_be_tuned(tmp_path, options):
+    with pytest.raises(InputError, match="none of the workloads"):
+        compile_spaces([], tmp_path / "kernels", options, "cpu")
+    assert not (tmp_path / "kernels").exists()
 
 
 def test_earlier_configurations_count_whatever_the_plan(tmp_path, options, in_this_process):
