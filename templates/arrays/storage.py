@@ -80,8 +80,3 @@ def unpack_nibbles(packed: np.ndarray, length: int, dtype: str) -> np.ndarray:
 def to_stored(values: np.ndarray, dtype: str) -> np.ndarray:
     """An array of values as kernels take it."""
     return pack_nibbles(values) if is_four_bit(dtype) else values
-
-
-def from_stored(array: np.ndarray, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """The values of an array as kernels give it."""
-    return unpack_nibbles(array, shape[-1], dtype) if is_four_bit(dtype) else array

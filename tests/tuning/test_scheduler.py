@@ -5,11 +5,11 @@ import json
 from dataclasses import dataclass
 
 import pytest
+from replay_measurer import ReplayMeasurer
 from trial_records import trials_of
 
 from autoq.errors import InputError, RecordError
 from autoq.measure.job import Measurement
-from autoq.measure.replay import ReplayMeasurer
 from autoq.records import Device, Record, read_records
 from autoq.search.space import Space
 from autoq.templates.base import Template

@@ -22,10 +22,6 @@ MATRIX_BYTES = MATRIX_ROWS * UNIT_BYTES
 _SHUFFLED_RUN = 8
 STAGED_RUN = 4
 """Channels of a row that a thread packs behind shared memory."""
-COMPUTE = ("s8", "s4", "s8_unpacked", "s8_staged")
-"""Bytes multiplied as they are; nibbles multiplied as they are (64 of them to a k-tile); nibbles
-that become bytes once, on their way from registers into shared memory; the same, with nibbles
-brought by cp.async and waiting in shared memory for their turn."""
 DUPLICATES = ("none", "shared", "register")
 """Every filter tap's pixels are copied again (plain im2col); the halo of a block's pixels is copied
 to shared memory once for all taps; fragments that coincide between taps are also read from there

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 from cli.small_models import small_network
+from replay_measurer import ReplayMeasurer
 
 from autoq.compilation.compiler import compile
 from autoq.devices import Host, resolve
 from autoq.errors import AutoqError, RecordError
-from autoq.measure.replay import ReplayMeasurer
 from autoq.quantization.quantize import quantize
 from autoq.records import Device, Lines, Record, read_records
 from autoq.search.space import Space
