@@ -11,21 +11,31 @@ import onnx
 import pytest
 import tvm_ffi
 from onnx import TensorProto, helper
-from onnx_models.networks import resnet_path
+from onnx_models.makers import model, node, normal
 from qdq.random_graphs import random_model
 from sound_artifact import rewrite_manifest
 
 from autoq import Session, compile
 from autoq.errors import ArtifactError, InputError
+from autoq.quantization.quantize import quantize
 
 SHAPE = (1, 3, 32, 32)
 
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("artifact") / "model.tar"
-    compile(resnet_path(18, "QDQ", 32), target="cpu", output=path)
-    return path
+    """A small network of bytes: a convolution, a pool and a product behind a quantised input."""
+    folder = tmp_path_factory.mktemp("artifact")
+    nodes = [
+        node("Conv", "input a", "p", strides=[2, 2]), node("Relu", "p", "q"),
+        node("GlobalAveragePool", "q", "s"), node("Flatten", "s", "t"),
+        node("MatMul", "t b", "output"),
+    ]  # fmt: skip
+    weights = {"a": normal(16, 3, 3, 3), "b": normal(16, 1000)}
+    onnx.save(model(nodes, {"input": (SHAPE, "float32")}, weights, ["output"]), folder / "m.onnx")
+    quantize(folder / "m.onnx", None, folder / "m.int8.onnx")
+    compile(folder / "m.int8.onnx", target="cpu", output=folder / "model.tar")
+    return folder / "model.tar"
 
 
 @pytest.fixture(scope="module")

@@ -164,3 +164,11 @@ def test_an_instruction_that_the_emulator_does_not_know_is_named(
 
     with pytest.raises(UnknownInstruction, match="vabsdiff"):
         complaint(monkeypatch, MMA_SYNC, fault, "eager")
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_nvccs_own_steps_make_its_ptx(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }'
+    found = emulate.run_nvcc(source, arch, {})
+    monkeypatch.setattr(emulate, "steps_to_ptx", lambda arch: "exit 1")
+    assert emulate.run_nvcc(source, arch, {}) == found and "twice" in found[1]
