@@ -12,6 +12,7 @@ import tvm
 from tvm import te
 
 from autoq.graph.fallback.primitive_te import PRIMITIVES
+from autoq.graph.fallback.te_reductions import SUM
 from autoq.graph.fallback.te_value import Value, output
 from autoq.graph.ir import Fusion
 from autoq.templates.target import Target
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 VECTOR_LANES = (16, 8, 4)
 SMALL = 4096
 """Elements below which a CPU loop nest is not worth a second thread."""
+LONGEST_SUM = 4096
+"""Numbers that a CPU adds up one behind the other: a million lose three digits of float32."""
+MOST_PARTS = 1 << 20
+"""Sums of parts that a loop nest has memory for."""
 
 
 def scheduled_prim_func(node: Fusion, target: Target) -> PrimFunc:
@@ -57,7 +62,10 @@ def scheduled_prim_func(node: Fusion, target: Target) -> PrimFunc:
 
 
 def _schedule_cpu(schedule: Schedule) -> None:
-    """Outer loops parallel, the last one in vectors where its extent allows it."""
+    """Outer loops parallel, the last one in vectors where its extent allows it; long sums cut."""
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        if SUM in schedule.get(block).name_hint:
+            _cut_sum(schedule, block)
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         loops = schedule.get_loops(block)
         spatial = [loop for loop, kind in _kinds(schedule, block, loops) if kind == "spatial"]
@@ -73,6 +81,22 @@ def _schedule_cpu(schedule: Schedule) -> None:
         if _product(extents) >= SMALL:
             outer = schedule.fuse(*spatial) if len(spatial) > 1 else spatial[0]
             schedule.parallel(outer)
+
+
+def _cut_sum(schedule: Schedule, block: Any) -> None:
+    """Make a long sum one of sums of equal parts, where it has such parts."""
+    kinds = _kinds(schedule, block, schedule.get_loops(block))
+    loops = [loop for loop, kind in kinds if kind == "reduce"]
+    count, sums = (
+        _product([int(schedule.get(loop).extent) for loop, kind in kinds if kind == wanted])
+        for wanted in ("reduce", "spatial")
+    )
+    part = next((n for n in range(LONGEST_SUM, 1, -1) if count % n == 0), 1)
+    if count <= LONGEST_SUM or part == 1 or count // part * sums > MOST_PARTS:
+        return
+    whole = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    parts, _ = schedule.split(whole, [None, part])
+    schedule.rfactor(parts, 0)
 
 
 def _kinds(schedule: Schedule, block: Any, loops: list[Any]) -> list[tuple[Any, str]]:

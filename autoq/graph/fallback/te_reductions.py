@@ -13,6 +13,9 @@ from autoq.graph.fallback.te_value import Index, Value, constant, stored
 from autoq.graph.ir import Primitive
 from autoq.graph.shapes import infer_shape
 
+SUM = "total"
+"""What names of blocks that add up elements hold."""
+
 
 def _softmax(primitive: Primitive, x: Value) -> Value:
     axis = primitive["axis"]
@@ -30,7 +33,7 @@ def _softmax(primitive: Primitive, x: Value) -> Value:
     )
     k = te.reduce_axis((0, x.shape[axis]), "k")
     total = te.compute(
-        rest, lambda *i: te.sum(powers[tuple(whole(i, k))], axis=k), name="softmax_total"
+        rest, lambda *i: te.sum(powers[tuple(whole(i, k))], axis=k), name=f"softmax_{SUM}"
     )
 
     def at(index: Index) -> Any:
@@ -70,7 +73,7 @@ def _mean(primitive: Primitive, x: Value) -> Value:
             x.at([reduced.get(axis, position) for axis, position in enumerate(i)]),
             axis=list(reduced.values()),
         ),
-        name="mean_total",
+        name=f"mean_{SUM}",
     )
     return Value(shape, "float32", lambda index: total[tuple(index)] / constant(float(count)))
 
@@ -84,7 +87,7 @@ def _sum(primitive: Primitive, x: Value) -> Value:
         source = [reduced.get(axis, position) for axis, position in enumerate(index)]
         return te.sum(x.at(source), axis=list(reduced.values()))
 
-    return Value.of(te.compute(shape, total, name="total"))
+    return Value.of(te.compute(shape, total, name=SUM))
 
 
 def _most(primitive: Primitive, x: Value) -> Value:

@@ -65,6 +65,22 @@ def test_cpu_kernel_agrees_with_numpy(name):
         assert np.abs(result.astype(np.int32) - expected).max() <= 1
 
 
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("shape", [(2, 1000, 1010), (1, 1009, 1013)])
+def test_long_sums_keep_their_digits(op, shape):
+    """Added up one behind the other, a million float32 numbers are off by 2e-4."""
+    axes = tuple(range(1, len(shape)))
+    node = fusion([primitive(op, 0, axes=axes, keepdims=True)], [shape], (shape[0], 1, 1))
+    kernel = LoadedCpuKernel(compile_kernel(fusion_prim_func(node, host_cpu()), host_cpu()))
+    x = np.random.default_rng(3).random(shape, np.float32)
+    result = aligned(np.zeros(node.output_shape, np.float32))
+    kernel(aligned(x), result)
+    exact = getattr(x, {"ReduceMean": "mean", "ReduceSum": "sum"}[op])(
+        axes, np.float64, keepdims=True
+    )
+    np.testing.assert_allclose(result, exact, rtol=2e-6)
+
+
 ROUNDED = {
     "HardSwish": primitive("HardSwish", 0),
     "HardSigmoid": primitive("HardSigmoid", 0, alpha=0.2, beta=0.5),
