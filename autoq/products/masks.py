@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.operators.spmm import SHORT_VECTORS
+from autoq.templates.operators.spmm import SHORT_VECTORS, require_vector
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.strided import StridedMatrix, from_strided
 from autoq.templates.sparse.vector_matrix import VectorMatrix, from_dense
@@ -21,9 +21,7 @@ def mask_vectors(mask: Any, vector: int) -> VectorMatrix:
     anything else that `to_vectors` takes, whose stored entries are kept whatever they hold. Raises
     InputError for anything else.
     """
-    if vector not in SHORT_VECTORS:
-        known = ", ".join(map(str, SHORT_VECTORS))
-        raise InputError(f"vectors of {vector} rows: choose one of {known}")
+    require_vector(vector, SHORT_VECTORS)
     if str(getattr(mask, "layout", "")) == "torch.strided":
         mask = mask.detach().cpu().numpy()
     if isinstance(mask, np.ndarray):

@@ -16,7 +16,7 @@ from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator
 from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
-from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm
+from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm, require_vector
 from autoq.templates.operators.spmm_dtypes import FLOATS
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.structure import Structure
@@ -92,6 +92,8 @@ def spmm_operator(a: Any, n: int, in_dtype: str = "int8", **options: Any) -> Com
 def _in_vectors(a: Any, vector: int | None, host: Host) -> VectorMatrix:
     """The matrix in vectors of so many rows, or of as many as cost least."""
     if vector is not None:
+        if isinstance(vector, int):  # of what is none, `to_vectors` tells
+            require_vector(vector, VECTORS)
         return to_vectors(a, vector)
     eights = to_vectors(a, _GPU_VECTOR)
     if host.target.kind == "cuda":

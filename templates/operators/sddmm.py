@@ -14,7 +14,7 @@ from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.field_types import require_positive
-from autoq.templates.operators.spmm import SHORT_VECTORS
+from autoq.templates.operators.spmm import SHORT_VECTORS, require_vector
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.sparse.generation import matrix_of_lengths
@@ -66,9 +66,7 @@ class Sddmm(Workload, operator="sddmm"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "m", "n", "k")
-        if self.vector not in SHORT_VECTORS:
-            known = ", ".join(map(str, SHORT_VECTORS))
-            raise InputError(f"vectors of {self.vector} rows: choose one of {known}")
+        require_vector(self.vector, SHORT_VECTORS)
         if self.stride not in (0, *STRIDES):
             known = ", ".join(map(str, STRIDES))
             raise InputError(f"a stride of {self.stride}: choose 0, for BCRS, or one of {known}")

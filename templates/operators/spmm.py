@@ -49,6 +49,12 @@ _MOST_SUM = (1 << 31) - 1
 _EPILOGUE_CONSTANTS = ("bias", "scale", "scalars", "float_bias")
 
 
+def require_vector(vector: int, known: Sequence[int]) -> None:
+    """Raise InputError unless vectors of so many rows are known."""
+    if vector not in known:
+        raise InputError(f"vectors of {vector} rows: choose one of {', '.join(map(str, known))}")
+
+
 @dataclass(frozen=True)
 class Spmm(Workload, operator="spmm"):
     """Sparse a [m, k] in vectors of `vector` rows times b [k, n], then an epilogue over y [m, n].
@@ -81,9 +87,7 @@ class Spmm(Workload, operator="spmm"):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive(self, "m", "n", "k")
-        if self.vector not in VECTORS:
-            known = ", ".join(map(str, VECTORS))
-            raise InputError(f"vectors of {self.vector} rows: choose one of {known}")
+        require_vector(self.vector, VECTORS)
         epilogue, out = self.epilogue, self.epilogue.out_dtype
         require_factors(self.in_dtype, self.weight_dtype)
         if self.floating:

@@ -82,6 +82,7 @@ def test_an_operator_is_tuned_and_its_outputs_are_quantised(tmp_path) -> None:
         ({"b": B[0]}, r"b of shape \[19\]: two axes"),
         ({"b": B[:49]}, r"input 'b': expected int8 \[50, 19\], found int8 \[49, 19\]"),
         ({"vector": 3}, "vectors of 3 rows: choose one of 2, 4, 8"),
+        ({"vector": 10**9}, "vectors of 1000000000 rows: choose one of 2, 4, 8"),
         ({"vector": 0}, "vectors of 0 rows"),
         ({"scale": 1.0}, "neither a scale nor bounds"),
         ({"out_dtype": "int8"}, "out_dtype 'int8': give a scale"),
