@@ -45,8 +45,9 @@ def case(rng: np.random.Generator, folder: Path) -> None:
     kind = int(rng.choice(3, p=(0.5, 0.45, 0.05)))
     records = _draw(rng, (replayed, _shipped, layers)[kind]())
     older = rng.random() < 0.2
-    if older:  # an autoq without checksums made no comparisons
-        records = [dataclasses.replace(record, confirmed=False) for record in records]
+    if older:  # an autoq without checksums made no comparisons, and overlapped no launches
+        none = {"confirmed": False, "overlapped": False}
+        records = [dataclasses.replace(record, **none) for record in records]
     lines = [record.to_line() for record in records]
     good = {
         (_older(line) if older else line).encode(): record
