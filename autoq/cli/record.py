@@ -57,6 +57,9 @@ Export = Annotated[
 Tasks = Annotated[str, typer.Option(metavar="TASKS", help='"all" or numbers such as 0,2-5.')]
 Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")]
 TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time to measure for.")]
+AtOnce = Annotated[
+    int, typer.Option(metavar="N", help="Workloads in turn; 1 finishes one before the next.")
+]
 Repeat = Annotated[int, typer.Option(min=1, metavar="N", help="Timings a candidate.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the draws and of the inputs.")]
 
@@ -77,6 +80,7 @@ def record(
     export: Export = None,
     timeout: Timeout = 10.0,
     time_budget: TimeBudget = None,
+    at_once: AtOnce = 1,
     repeat: Repeat = 9,
     seed: Seed = 0,
     jobs: Jobs = 0,
@@ -107,7 +111,8 @@ def record(
     options = RecordOptions(
         samples=samples, exhaustive=exhaustive, compile_only=compile_only,
         devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
-        time_budget=time_budget, seed=seed, export=tuple(export.split(",")) if export else (),
+        time_budget=time_budget, at_once=at_once, seed=seed,
+        export=tuple(export.split(",")) if export else (),
         known=tuple(known or ()), cache_dir=kernel_cache(), **registry_option(registry),
     )  # fmt: skip
     host = host_of(target, hardware, options.devices[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
@@ -18,6 +19,7 @@ from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.known import joined
 from autoq.recording.options import RecordOptions
 from autoq.recording.plan import ESTIMATED, NEIGHBOUR, UNIFORM, planned
+from autoq.recording.planner import Planner
 from autoq.recording.workloads import given_workloads
 from autoq.records.record import Device
 from autoq.records.recorded_space import read_space
@@ -177,3 +179,23 @@ def test_earlier_configurations_count_whatever_the_plan(tmp_path, options, in_th
     assert found.measured.trials == 2
     (written,) = found.written
     assert len(read_space(written.path).trials) == more.samples
+
+
+def test_plans_come_from_processes_in_the_order_of_workloads():
+    """And a plan that nobody waits for any more is none."""
+    host = resolve("cuda:sm_90a")
+    wide = replace(WORKLOAD, k=32)
+    with closing(Planner(host, RecordOptions(samples=9, jobs=1), [wide, WORKLOAD])) as planner:
+        assert planner.plan(WORKLOAD, lambda: False) == plan(9)[0]
+        assert len(planner.plan(wide, lambda: False)) == 9
+        assert planner.plan(wide, lambda: True) == []
+
+
+def test_a_workload_is_finished_before_the_next_one_begins(tmp_path, options, in_this_process):
+    lines = []
+    wide = replace(WORKLOAD, k=32)
+    record_spaces([wide, WORKLOAD], tmp_path, replace(options, at_once=1), "cpu", lines.append)
+    begun = [line for line in lines if "to measure" in line]
+    assert begun == [f"{one}: 3 to measure, 0 are there" for one in (wide, WORKLOAD)]
+    with pytest.raises(AutoqError, match="--at-once 0: at least 1"):
+        replace(options, at_once=0)
