@@ -35,6 +35,9 @@ Samples = Annotated[
     int, typer.Option(metavar="N", help="Configurations a workload, earlier runs included.")
 ]
 Exhaustive = Annotated[bool, typer.Option("--exhaustive", help="All legal configurations.")]
+Nearby = Annotated[
+    bool, typer.Option("--nearby", help="Those around the templates' defaults, the nearest first.")
+]
 CompileOnly = Annotated[
     bool, typer.Option("--compile-only", help="Write kernels, for --compiled; needs no device.")
 ]
@@ -69,6 +72,7 @@ def record(
     output: Folder = None,
     samples: Samples = 2000,
     exhaustive: Exhaustive = False,
+    nearby: Nearby = False,
     compile_only: CompileOnly = False,
     compiled: CompiledFolder = None,
     target: Target = "auto",
@@ -109,7 +113,7 @@ def record(
     if known and not compile_only:
         raise InputError("--known: is for --compile-only; otherwise put the spaces into --output")
     options = RecordOptions(
-        samples=samples, exhaustive=exhaustive, compile_only=compile_only,
+        samples=samples, exhaustive=exhaustive, nearby=nearby, compile_only=compile_only,
         devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
         time_budget=time_budget, at_once=at_once, seed=seed,
         export=tuple(export.split(",")) if export else (),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
 
 import pytest
@@ -18,7 +18,7 @@ from autoq.recorder import compile_spaces, measure_spaces, record_spaces
 from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.known import joined
 from autoq.recording.options import RecordOptions
-from autoq.recording.plan import ESTIMATED, NEIGHBOUR, UNIFORM, planned
+from autoq.recording.plan import DEFAULT, ESTIMATED, NEIGHBOUR, UNIFORM, planned
 from autoq.recording.planner import Planner
 from autoq.recording.workloads import given_workloads
 from autoq.records.record import Device
@@ -59,6 +59,28 @@ def test_a_plan_ends_with_its_space():
     drawn = list(planned(WORKLOAD, templates, target, 0))
     assert {one.candidate for one in drawn} == {one.candidate for one in whole}
     assert len(drawn) == len(whole)
+
+
+def test_a_plan_goes_outwards_from_the_defaults():
+    target = resolve("cuda:sm_90a").target
+    templates = plan(1)[1]
+    source = planned(WORKLOAD, templates, target, 0, nearby=True)
+    found = list(islice(source, 60 * len(templates)))
+    assert len({one.candidate for one in found}) == len(found)
+    assert [one.drawn for one in found[: len(templates)]] == [DEFAULT] * len(templates)
+    for template in templates:
+        default = template.default(WORKLOAD, target)
+        away = [
+            sum(getattr(one, f.name) != getattr(default, f.name) for f in fields(default))
+            for one in (each.candidate.config for each in found
+                        if each.candidate.template == template.name)
+        ]  # fmt: skip
+        space = template.space(WORKLOAD, target)
+        beside = len(space.neighbour_codes(space.code(default)))
+        assert away[: beside + 1] == [0] + [1] * min(beside, 59)
+        assert all(one >= 2 for one in away[beside + 1 :])
+    with pytest.raises(AutoqError, match="--nearby: --exhaustive"):
+        RecordOptions(nearby=True, exhaustive=True)
 
 
 @pytest.fixture
