@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,14 @@ from autoq.recording.compiling import CompileCount, compile_ahead
 from autoq.recording.devices import opened_measurers, provenance_of
 from autoq.recording.kept_kernels import Place
 from autoq.recording.known import known_in
-from autoq.recording.measuring import Recorder
+from autoq.recording.measuring import Recorder, in_turn
 from autoq.recording.naming import file_name
 from autoq.recording.options import RecordOptions
 from autoq.recording.output import earlier_space, journal_path, write_spaces
 from autoq.recording.plan import Planned
+from autoq.recording.planner import Planner
 from autoq.recording.summary import Recorded
 from autoq.recording.wanted import (
-    as_planned,
     planned_identity,
     recorded_names,
     still_to_compile,
@@ -67,9 +67,8 @@ def compile_spaces(
     counts = []
     sweep()
     with scratch_folder() as scratch, StopOnSignal() as signals:
-        jobs = options.jobs or len(os.sched_getaffinity(0))
         settings = BuildSettings(options.registry, host.target, options.cache_dir)
-        builder = Builder(settings, jobs, options.build_timeout, scratch)
+        builder = Builder(settings, options.compilers, options.build_timeout, scratch)
         try:
             for workload, matching in matching_by_workload:
                 if signals.requested:
@@ -104,12 +103,11 @@ def record_spaces(
     host = target if isinstance(target, Host) else resolve(target, options.devices[0])
     require_device(host)
     templates = load_registry(options.registry)
-    matching = dict(_tunable(workloads, templates, host))
-
-    def plan(workload: Workload) -> list[Planned]:
-        return list(as_planned(workload, matching[workload], host, options))
-
-    return _measure([*matching], plan, None, _folder(output), options, host, templates, notify)
+    tunable_ones = [workload for workload, _ in _tunable(workloads, templates, host)]
+    with closing(Planner(host, options, tunable_ones)) as planner:
+        return _measure(
+            tunable_ones, planner.plan, None, _folder(output), options, host, templates, notify
+        )
 
 
 def measure_spaces(
@@ -150,13 +148,14 @@ def measure_spaces(
     if old:
         notify(f"{old} kernels are of another version of their template and left out")
     return _measure(
-        [*plans], plans.__getitem__, places, _folder(output), options, host, templates, notify
-    )
+        [*plans], lambda workload, stop: plans[workload], places, _folder(output), options, host,
+        templates, notify,
+    )  # fmt: skip
 
 
 def _measure(
     workloads: Sequence[Workload],
-    plan: Callable[[Workload], Sequence[Planned]],
+    plan: Callable[[Workload, Callable[[], bool]], Sequence[Planned]],
     places: Mapping[Job, Place] | None,
     output: Path,
     options: RecordOptions,
@@ -176,40 +175,34 @@ def _measure(
         scratch = held.enter_context(scratch_folder())
         measurers = held.enter_context(opened_measurers(host, options, scratch, places))
         device = measurers[0].device
-        # Plans take seconds, in which compilers start.
-        plans = {workload: plan(workload) for workload in workloads}
-        names = {
-            workload: [planned_identity(workload, one, templates, device) for one in planned]
-            for workload, planned in plans.items()
-        }
-        known = {
-            workload: recorded_names(journal, earlier_space(output, workload), templates)
-            for workload, journal in journals.items()
-        }
         samples = None if options.exhaustive or places is not None else options.samples
-        jobs = {
-            workload: still_to_measure(workload, planned, names[workload], known[workload], samples)
-            for workload, planned in plans.items()
-        }
+        drawn: dict[str, str] = {}
+
         until = None if options.time_budget is None else clock.now() + options.time_budget
+
+        def stop() -> bool:
+            return signals.requested or (until is not None and clock.now() >= until)
+
+        def jobs_of(workload: Workload) -> list[Job]:
+            own = plan(workload, stop)
+            names = [planned_identity(workload, one, templates, device) for one in own]
+            drawn.update(zip(names, (one.drawn for one in own), strict=True))
+            earlier = earlier_space(output, workload)
+            known = recorded_names(journals[workload], earlier, templates)
+            found = still_to_measure(workload, own, names, known, samples)
+            notify(f"{workload}: {len(found)} to measure, {len(known)} are there")
+            return found
+
         recorder = Recorder(
             measurers, provenance_of(device), templates, journals,
-            lambda: signals.requested or (until is not None and clock.now() >= until),
-            clock, _foreign(places or {}, templates),
+            stop, clock, _foreign(places or {}, templates),
         )  # fmt: skip
         measured = recorder.run(
-            jobs,
-            lambda done, left: notify(
-                f"{done.timed} timed, {sum(done.failures.values())} failed, {left} left"
-            ),
+            in_turn(map(jobs_of, workloads), options.at_once),
+            lambda done: notify(f"{done.timed} timed, {sum(done.failures.values())} failed"),
         )
         interrupted = signals.requested
-    drawn = {
-        name: one.drawn
-        for workload, planned in plans.items()
-        for one, name in zip(planned, names[workload], strict=True)
-    }
-    written = write_spaces(output, list(plans), drawn, options.export)
+    written = write_spaces(output, workloads, drawn, options.export)
     return Recorded(measured, tuple(written), interrupted)
 
 

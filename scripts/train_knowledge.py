@@ -5,7 +5,9 @@
 The model begins every search. `--decides TEMPLATE=RATIO` names the preferred templates of those
 workloads whose untuned choice it makes as well, and how much faster than the default that choice
 has to promise to be: families for which `bench/searching/bench_predicted.py` shows that the choice
-is at least as fast as the untuned default. All others keep their estimates.
+is at least as fast as the untuned default. All others keep their estimates. `--without FILE` leaves
+out every workload of a shape that the records in FILE have, whatever its batch and dtypes: a model
+that has seen nothing of a network, for judging how it does on that network.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import argparse
 import os
 from pathlib import Path
 
+from autoq.knowledge.lessons import shape_of
 from autoq.knowledge.model import LARGEST_BYTES
 from autoq.knowledge.training import model_of
 from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.lines import read_records
 from autoq.replaying.loading import shipped_spaces
 
 
@@ -24,6 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trials", type=Path, nargs="*", help="recorded spaces and record files")
     parser.add_argument("--decides", nargs="*", default=[], help="TEMPLATE=RATIO, e.g. 1.06")
+    parser.add_argument("--without", type=Path, nargs="*", default=[], help="records of a network")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
@@ -32,8 +38,12 @@ def main() -> None:
     if unknown:
         parser.error(f"--decides: no template is called {', '.join(unknown)}")
     paths = options.trials or shipped_spaces()
-    jobs = len(os.sched_getaffinity(0))
-    model = model_of(paths, templates, nthread=jobs, decides=decides)
+    without = {
+        shape_of(one.workload) for path in options.without for one in read_records(path).records
+    }
+    model = model_of(
+        paths, templates, nthread=options.jobs, decides=decides, without=without
+    )  # fmt: skip
     size = model.save(options.output)
     about = model.about
     print(f"{about.trials} trials of {about.workloads} workloads on {about.device}: {size} bytes")

@@ -52,6 +52,15 @@ def _neighbour_or_sample(
     knobs: Knobs, legality: Legality, code: int, rng: np.random.Generator
 ) -> int:
     """A random legal code one knob away, or a sampled other one; code when it is alone."""
+    beside = neighbours(knobs, legality, code)
+    if len(beside):
+        return int(rng.choice(beside))
+    sampled = legality.sample(rng, 1, {code})
+    return int(sampled[0]) if len(sampled) else code
+
+
+def neighbours(knobs: Knobs, legality: Legality, code: int) -> np.ndarray:
+    """All legal codes one knob away from a code, in the order of knobs and values: int64 [n]."""
     index = knobs.indices(np.array([code]))[0]
     beside = np.concatenate(
         [
@@ -59,8 +68,4 @@ def _neighbour_or_sample(
             for dim, at, stride in zip(knobs.dims, index, knobs.strides, strict=True)
         ]
     )
-    beside = beside[legality.mask(beside) & (beside != code)]
-    if len(beside):
-        return int(rng.choice(beside))
-    sampled = legality.sample(rng, 1, {code})
-    return int(sampled[0]) if len(sampled) else code
+    return np.asarray(beside[legality.mask(beside) & (beside != code)])

@@ -14,7 +14,7 @@ from autoq.search.feature_table import FeatureTable
 from autoq.search.knobs import Knobs, plain
 from autoq.search.lanes import Lanes
 from autoq.search.legality import Legality
-from autoq.search.mutants import DRAWS, mutants
+from autoq.search.mutants import DRAWS, mutants, neighbours
 
 C = TypeVar("C")
 
@@ -225,6 +225,10 @@ class Space(Generic[C]):
     ) -> np.ndarray:
         """One legal mutant code for each of legal codes [n]: one random knob changed."""
         return mutants(self._knobs, self._legality, codes, rng)
+
+    def neighbour_codes(self, code: int) -> np.ndarray:
+        """All legal codes that differ from one in a single knob: int64 [n], always in one order."""
+        return neighbours(self._knobs, self._legality, code)
 
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:
         """Model features float32 [n, len(feature_names)] of legal codes [n]."""

@@ -64,6 +64,7 @@ class ChildHere:
 def without_processes() -> Iterator[None]:
     """Have tuning start no processes."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("measure.builder", "measure.runner", "replaying.comparison"):
+        modules = "measure.builder", "measure.runner", "recording.planner", "replaying.comparison"
+        for module in modules:
             patch.setattr(f"autoq.{module}.Child", ChildHere)
         yield

@@ -35,6 +35,9 @@ Samples = Annotated[
     int, typer.Option(metavar="N", help="Configurations a workload, earlier runs included.")
 ]
 Exhaustive = Annotated[bool, typer.Option("--exhaustive", help="All legal configurations.")]
+Nearby = Annotated[
+    bool, typer.Option("--nearby", help="Those around the templates' defaults, the nearest first.")
+]
 CompileOnly = Annotated[
     bool, typer.Option("--compile-only", help="Write kernels, for --compiled; needs no device.")
 ]
@@ -57,6 +60,9 @@ Export = Annotated[
 Tasks = Annotated[str, typer.Option(metavar="TASKS", help='"all" or numbers such as 0,2-5.')]
 Timeout = Annotated[float, typer.Option(metavar="SECONDS", help="Time a candidate may run.")]
 TimeBudget = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time to measure for.")]
+AtOnce = Annotated[
+    int, typer.Option(metavar="N", help="Workloads in turn; 1 finishes one before the next.")
+]
 Repeat = Annotated[int, typer.Option(min=1, metavar="N", help="Timings a candidate.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the draws and of the inputs.")]
 
@@ -66,6 +72,7 @@ def record(
     output: Folder = None,
     samples: Samples = 2000,
     exhaustive: Exhaustive = False,
+    nearby: Nearby = False,
     compile_only: CompileOnly = False,
     compiled: CompiledFolder = None,
     target: Target = "auto",
@@ -77,6 +84,7 @@ def record(
     export: Export = None,
     timeout: Timeout = 10.0,
     time_budget: TimeBudget = None,
+    at_once: AtOnce = 1,
     repeat: Repeat = 9,
     seed: Seed = 0,
     jobs: Jobs = 0,
@@ -105,9 +113,10 @@ def record(
     if known and not compile_only:
         raise InputError("--known: is for --compile-only; otherwise put the spaces into --output")
     options = RecordOptions(
-        samples=samples, exhaustive=exhaustive, compile_only=compile_only,
+        samples=samples, exhaustive=exhaustive, nearby=nearby, compile_only=compile_only,
         devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
-        time_budget=time_budget, seed=seed, export=tuple(export.split(",")) if export else (),
+        time_budget=time_budget, at_once=at_once, seed=seed,
+        export=tuple(export.split(",")) if export else (),
         known=tuple(known or ()), cache_dir=kernel_cache(), **registry_option(registry),
     )  # fmt: skip
     host = host_of(target, hardware, options.devices[0])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from autoq.errors import RecordError
-from autoq.knowledge.lessons import Lesson, lesson
+from autoq.knowledge.lessons import Lesson, lesson, shape_of
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lines import read_records
 from autoq.records.record import Record
@@ -57,13 +57,15 @@ def model_of(
     seed: int = 0,
     nthread: int = 1,
     decides: Mapping[str, float] | None = None,
+    without: Collection[str] = (),
 ) -> KnowledgeModel:
     """A model of all trials in files, which must be of one device or of several with one chip.
 
-    It is named after the device with the most workloads. decides: as in `model.About`. Raises
-    RecordError for files of different chips, or with nothing to learn from.
+    It is named after the device with the most workloads. decides: as in `model.About`. without:
+    shapes (`lessons.shape_of`) that it is to have seen no workload of. Raises RecordError for files
+    of different chips, or with nothing to learn from.
     """
-    spaces = gathered(paths)
+    spaces = [one for one in gathered(paths) if shape_of(one.workload) not in without]
     if not spaces:
         raise RecordError(f"nothing to learn from: no workload has {_LEAST_TRIALS} trials")
     devices = Counter((one.device.name, one.device.arch) for one in spaces)

@@ -45,7 +45,7 @@ def opened_measurers(
         cuda = nvcc_version()
     with ExitStack() as held:
         pairs = []
-        each = max(1, (options.jobs or cores) // len(options.devices))
+        each = max(1, options.compilers // len(options.devices))
         for ordinal in options.devices:
             settings = WorkerSettings(
                 options.registry, host.target, ordinal, options.seed, cores, scratch

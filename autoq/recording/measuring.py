@@ -5,10 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import islice
 
 from autoq.measure.job import UNTRIED, Job, Measurement
 from autoq.measure.measurer import Measurer
@@ -85,20 +86,23 @@ class Recorder:
 
     def run(
         self,
-        jobs: Mapping[Workload, Sequence[Job]],
-        on_progress: Callable[[Measured, int], None] = lambda measured, left: None,
+        jobs: Iterable[Job],
+        on_progress: Callable[[Measured], None] = lambda measured: None,
     ) -> Measured:
-        """Measure jobs, workloads in turn, until all are done or `stop` says so.
+        """Measure jobs in their order until all are done or `stop` says so.
 
-        Whatever is measured is on the disk when this returns or raises. Raises what a measurer's
-        future raises, such as MeasureError when the device fails.
+        jobs are taken as devices come to want for work. Whatever is measured is on the disk when
+        this returns or raises. Raises what a measurer's future raises, such as MeasureError when
+        the device fails, and what taking a job raises.
         """
-        waiting = deque(_in_turn(jobs))
+        waiting = iter(jobs)
         pending: list[tuple[Job, Measurement]] = []
         flushed = self._clock.now()
         try:
-            while (waiting or any(self._under_way)) and not self._stop():
+            while not self._stop():
                 self._feed(waiting)
+                if not any(self._under_way):
+                    break
                 self._clock.wait(self._wake, 0.1)
                 self._wake.clear()
                 self._collect(pending)
@@ -106,21 +110,21 @@ class Recorder:
                 if pending and now - flushed >= _FLUSH_SECONDS:
                     self._write(pending)
                     flushed = now
-                    on_progress(self.measured, len(waiting) + sum(self._under_way))
+                    on_progress(self.measured)
         finally:
             for measurer in self._measurers:
                 measurer.cancel()
             self._write(pending)
         return self.measured
 
-    def _feed(self, waiting: deque[Job]) -> None:
+    def _feed(self, waiting: Iterator[Job]) -> None:
         for index, measurer in enumerate(self._measurers):
             if measurer.pipelined:
                 room = _QUEUED - self._under_way[index]
             else:
                 room = 0 if self._under_way[index] else _GROUP
-            for _ in range(min(room, len(waiting))):
-                self._submit(index, measurer, waiting.popleft())
+            for job in islice(waiting, room):
+                self._submit(index, measurer, job)
 
     def _submit(self, index: int, measurer: Measurer, job: Job) -> None:
         def done(future: Future[Measurement]) -> None:
@@ -162,9 +166,19 @@ class Recorder:
             self._journals[workload].append(records)
 
 
-def _in_turn(jobs: Mapping[Workload, Sequence[Job]]) -> Iterable[Job]:
-    """Runs of jobs of each workload in turn, so that an early end has some of each."""
-    longest = max(map(len, jobs.values()), default=0)
-    for start in range(0, longest, _RUN):
-        for own in jobs.values():
-            yield from own[start : start + _RUN]
+def in_turn(jobs: Iterable[Iterable[Job]], at_once: int) -> Iterator[Job]:
+    """Runs of jobs of so many workloads in turn; where one of them ends, the next begins.
+
+    jobs: those of each workload, which are asked for when they are needed.
+    """
+    waiting = iter(jobs)
+    begun: deque[Iterator[Job]] = deque()
+    while True:
+        begun.extend(map(iter, islice(waiting, at_once - len(begun))))
+        if not begun:
+            return
+        own = begun.popleft()
+        found = list(islice(own, _RUN))
+        yield from found
+        if len(found) == _RUN:
+            begun.append(own)

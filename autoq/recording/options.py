@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,14 +19,17 @@ class RecordOptions:
     """What to record and how.
 
     samples: configurations of each workload, those of earlier runs included; exhaustive: all of
-    them instead. devices: numbers of the GPUs, which must be of one name. compile_only: write
-    kernels instead of measuring. time_budget: seconds to measure for. export: names of EXPORTS.
-    known: recorded spaces, or folders of them, whose configurations are not compiled again. Others
-    as in `tuning.options.TuneOptions`.
+    them instead; nearby: those nearest to the templates' defaults. devices: numbers of the GPUs,
+    which must be of one name. compile_only: write kernels instead of measuring. time_budget:
+    seconds to measure for. at_once: workloads that are measured in turn, so that an early end has
+    some of each of them; with 1 each is finished before the next one begins. export: names of
+    EXPORTS. known: recorded spaces, or folders of them, whose configurations are not compiled
+    again. Others as in `tuning.options.TuneOptions`.
     """
 
     samples: int = 2000
     exhaustive: bool = False
+    nearby: bool = False
     compile_only: bool = False
     devices: tuple[int, ...] = (0,)
     jobs: int = 0
@@ -38,6 +42,7 @@ class RecordOptions:
     cache_dir: Path | None = None
     registry: str = REGISTRY
     known: tuple[Path, ...] = ()
+    at_once: int = 1
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -45,12 +50,21 @@ class RecordOptions:
             raise InputError(f"--samples {self.samples}: at least 1 is needed")
         if self.repeat < 1:
             raise InputError(f"--repeat {self.repeat}: at least 1 is needed")
+        if self.exhaustive and self.nearby:
+            raise InputError("--nearby: --exhaustive takes all configurations; give one of the two")
+        if self.at_once < 1:
+            raise InputError(f"--at-once {self.at_once}: at least 1 is needed")
         require_limits(self)
         if not self.devices or min(self.devices) < 0 or len({*self.devices}) < len(self.devices):
             raise InputError(f"--devices {self.devices}: name each GPU once, by its number")
         for name in self.export:
             if name not in EXPORTS:
                 raise InputError(f"--export {name!r} is unknown; choose from {', '.join(EXPORTS)}")
+
+    @property
+    def compilers(self) -> int:
+        """Processes that compile: as many as there are cores where none are named."""
+        return self.jobs or len(os.sched_getaffinity(0))
 
     def timing(self, kind: str) -> Timing:
         """How long a configuration is timed: shorter than where a winner is sought."""

@@ -43,19 +43,21 @@ def planned(
     target: Target,
     seed: int,
     exhaustive: bool = False,
+    nearby: bool = False,
 ) -> Iterator[Planned]:
     """Distinct legal configurations of all templates in turn, their defaults first.
 
     The same seed gives the same sequence, however much of it is taken; it ends where a template's
     space does. exhaustive: every legal configuration, template by template, as `default` or
-    `uniform`.
+    `uniform`. nearby: of each template those one knob away from its default, then those two knobs
+    away, and so on.
     """
     draws = [_Draws(workload, template, target, seed + i) for i, template in enumerate(templates)]
     if exhaustive:
         for draw in draws:
             yield from draw.all()
         return
-    sources = [draw.endless() for draw in draws]
+    sources = [draw.outwards() if nearby else draw.endless() for draw in draws]
     while sources:
         for source in list(sources):
             found = next(source, None)
@@ -84,6 +86,16 @@ class _Draws:
         for config in self._space.enumerate():
             if config != self._default:
                 yield Planned(Candidate(self._name, config), UNIFORM)
+
+    def outwards(self) -> Iterator[Planned]:
+        """The default, then random ones of those that are ever more knobs away from it."""
+        ring = [self._space.code(self._default)]
+        yield self._taken(ring[0], DEFAULT)
+        while ring:
+            beyond = {code for one in ring for code in self._space.neighbour_codes(one).tolist()}
+            ring = self._rng.permutation(sorted(beyond - self._seen)).tolist()
+            for code in ring:
+                yield self._taken(code, NEIGHBOUR)
 
     def endless(self) -> Iterator[Planned]:
         """The default, then rounds of draws until the space has no more."""

@@ -23,7 +23,7 @@ def as_planned(
     workload: Workload, templates: list[Template], host: Host, options: RecordOptions
 ) -> Iterator[Planned]:
     """The wanted samples of a plan, whatever is recorded of them."""
-    source = planned(workload, templates, host.target, options.seed, options.exhaustive)
+    source = _planned(workload, templates, host, options)
     return source if options.exhaustive else islice(source, options.samples)
 
 
@@ -36,7 +36,7 @@ def still_to_compile(
     templates: Mapping[str, Template],
 ) -> Iterator[Planned]:
     """What of a plan no earlier recording holds, as much as makes up the wanted samples."""
-    source = planned(workload, matching, host.target, options.seed, options.exhaustive)
+    source = _planned(workload, matching, host, options)
     current = {one for one in known if _current(templates, *one[:2])}
     left = (one for one in source if _known_name(one, templates) not in current)
     return left if options.exhaustive else islice(left, max(0, options.samples - len(current)))
@@ -85,6 +85,14 @@ def planned_identity(
     template = templates[one.candidate.template]
     config = plain_config(one.candidate.config)
     return identity(key(workload), template.name, template.version, config, device)
+
+
+def _planned(
+    workload: Workload, templates: list[Template], host: Host, options: RecordOptions
+) -> Iterator[Planned]:
+    return planned(
+        workload, templates, host.target, options.seed, options.exhaustive, options.nearby
+    )  # fmt: skip
 
 
 def _current(templates: Mapping[str, Template], name: str, version: int) -> bool:

@@ -3,7 +3,8 @@
 Each network is tuned by `autoq tune --time-budget` in a process of its own, without shipped
 records, then compiled untuned, with the records of that run and, with --shipped, with those that
 ship, all at once, and the artifacts are timed in turn. Their outputs are compared at every element
-first. With --knowledge the search begins with another model of records than the shipped one, such
+first; what a cut leaves unfinished stands in the output with its trials and without times. With
+--knowledge the search begins with another model of records than the shipped one, such
 as one that has seen none of a network's shapes. Writes the times as JSON.
 
     python scripts/bench/bench_tuning.py --target cuda --budgets 10,30 --output tuning.json
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,11 +124,12 @@ def in_turn(sessions: list[Session]) -> list[float]:
 
 def case(
     network: str, model: Path, host: Host, batch: int, tuning: Tuning, folders: Folders,
-    shipped: bool = False,
+    shipped: bool, keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:  # fmt: skip
     """Tune, compile, compare outputs, time all in turn; shipped: those with shipped records, too.
 
-    A run whose records are there already is not made again.
+    A run whose records are there already is not made again. keep: takes the row as it is after
+    tuning, without the times, which take half a minute more.
     """
     shape = (batch, 3, IMAGE, IMAGE)
     budget, seed, knowledge = tuning.budget, tuning.seed, tuning.knowledge
@@ -135,7 +138,15 @@ def case(
     if not records.exists():
         seconds = tuned(model, host, shape, tuning, records)
     lines = read_records(records).records if records.exists() else []
-    trials = sum(not record.confirmed for record in lines)
+    row: dict[str, Any] = {
+        "case": f"{network} N{batch} {host.target.kind}",
+        "budget_seconds": budget,
+        "seed": seed,
+        **({} if knowledge is None else {"knowledge": knowledge.name.split(".")[0]}),
+        "wall_seconds": seconds,
+        "trials": sum(not record.confirmed for record in lines),
+    }
+    keep(row)
     found = ["--tuning-records", str(records)] if records.exists() else []
     wanted = {"untuned": ["--no-shipped-records"], "tuned": ["--no-shipped-records", *found]}
     sessions = compiled(
@@ -147,12 +158,7 @@ def case(
         raise SystemExit(f"{network}: the tuned model computes something else")
     untuned_us, tuned_us, *beside = in_turn(sessions)
     return {
-        "case": f"{network} N{batch} {host.target.kind}",
-        "budget_seconds": budget,
-        "seed": seed,
-        **({} if knowledge is None else {"knowledge": knowledge.name.split(".")[0]}),
-        "wall_seconds": seconds,
-        "trials": trials,
+        **row,
         "untuned_us": untuned_us,
         "tuned_us": tuned_us,
         **({"shipped_us": beside[0]} if beside else {}),
@@ -196,19 +202,25 @@ def main() -> int:
         "device": host.device, "date": datetime.date.today().isoformat(),
         "commit": options.commit, "cases": [],
     }  # fmt: skip
+
+    def write(rows: list[dict[str, Any]]) -> None:
+        options.output.write_text(json.dumps({**result, "cases": rows}, indent=1) + "\n")
+
     sweep()
     with scratch_folder() as folder:
         folders = Folders(folder, options.records or folder, options.cache or folder / "kernels")
+        folders.records.mkdir(parents=True, exist_ok=True)
         for network in networks:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
                 for seed in range(options.seeds):
                     tuning = Tuning(budget, seed, options.knowledge)
                     row = case(
-                        network, model, host, options.batch, tuning, folders, options.shipped
-                    )
+                        network, model, host, options.batch, tuning, folders, options.shipped,
+                        lambda begun: write([*result["cases"], begun]),
+                    )  # fmt: skip
                     result["cases"].append(row)
-                    options.output.write_text(json.dumps(result, indent=1) + "\n")
+                    write(result["cases"])
                     print(_text(row), flush=True)
     return int(any(row["slower"] or row["over_budget"] for row in result["cases"]))
 

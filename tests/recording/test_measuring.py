@@ -15,7 +15,7 @@ from autoq.errors import InputError, TargetError
 from autoq.measure.job import Job, Measurement
 from autoq.measure.runner import MeasureError, Runner
 from autoq.recording import devices
-from autoq.recording.measuring import Recorder
+from autoq.recording.measuring import Recorder, in_turn
 from autoq.recording.options import RecordOptions
 from autoq.records.journal import Journal
 from autoq.records.lines import read_records
@@ -60,7 +60,7 @@ class Config:
     tile: int
 
 
-def recorded(measurers, folder, each=300):
+def recorded(measurers, folder, each=300, at_once=2, stop=lambda: False):
     jobs = {w: [Job(w, "t", Config(i)) for i in range(each)] for w in WORKLOADS}
     with ExitStack() as held:
         journals = {
@@ -69,8 +69,8 @@ def recorded(measurers, folder, each=300):
         }
         Recorder(
             measurers, Provenance(DEVICE, "0", "0"), {"t": TEMPLATE}, journals,
-            lambda: False, MonotonicClock(),
-        ).run(jobs)  # fmt: skip
+            stop, MonotonicClock(),
+        ).run(in_turn(jobs.values(), at_once))  # fmt: skip
     return [[r.config["tile"] for r in read_records(folder / f"{w.m}.jsonl").records]
             for w in WORKLOADS]  # fmt: skip
 
@@ -81,6 +81,35 @@ def test_a_list_is_shared_out_as_devices_take_it(tmp_path):
         assert sorted(tiles) == [*range(300)]
     assert len(quick.measured) > len(slow.measured) > 0
     assert len({*quick.measured, *slow.measured}) == 600
+
+
+def test_an_early_end_leaves_the_first_workload_finished_or_some_of_each(tmp_path):
+    """The second has as many candidates as the first, of which a stop cuts some off."""
+    for at_once, first in ((1, 300), (2, range(150, 300))):
+        device = FakeDevice(1e-4)
+        folder = tmp_path / str(at_once)
+        folder.mkdir()
+        found = recorded(
+            [device], folder, at_once=at_once, stop=lambda one=device: len(one.measured) >= 310
+        )  # fmt: skip
+        assert 310 <= len(device.measured) < 600
+        assert len(found[0]) == first if at_once == 1 else len(found[0]) in first
+        assert found[1]
+
+
+def test_workloads_in_turn_are_asked_for_when_they_are_needed():
+    asked = []
+
+    def jobs_of(name, number):
+        asked.append(name)
+        return (f"{name}{i}" for i in range(number))
+
+    source = in_turn((jobs_of(name, n) for name, n in (("a", 70), ("b", 1), ("c", 2))), 2)
+    assert not asked
+    assert [next(source) for _ in range(64)] == [f"a{i}" for i in range(64)]
+    assert asked == ["a", "b"]
+    assert list(source) == ["b0", *(f"a{i}" for i in range(64, 70)), "c0", "c1"]
+    assert [*in_turn([[1, 2], [], [3]], 1)] == [1, 2, 3]
 
 
 def test_what_is_measured_is_kept_when_a_device_is_lost(tmp_path):

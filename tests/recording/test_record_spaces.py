@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import fields, replace
 from itertools import islice
 
 import onnx
@@ -20,7 +21,8 @@ from autoq.recorder import compile_spaces, measure_spaces, record_spaces
 from autoq.recording.bundle import BundleFolder, bundle_folders
 from autoq.recording.known import joined
 from autoq.recording.options import RecordOptions
-from autoq.recording.plan import ESTIMATED, NEIGHBOUR, UNIFORM, planned
+from autoq.recording.plan import DEFAULT, ESTIMATED, NEIGHBOUR, UNIFORM, planned
+from autoq.recording.planner import Planner
 from autoq.recording.workloads import given_workloads
 from autoq.records.record import Device
 from autoq.records.recorded_space import read_space
@@ -61,6 +63,28 @@ def test_a_plan_ends_with_its_space():
     drawn = list(planned(WORKLOAD, templates, target, 0))
     assert {one.candidate for one in drawn} == {one.candidate for one in whole}
     assert len(drawn) == len(whole)
+
+
+def test_a_plan_goes_outwards_from_the_defaults():
+    target = resolve("cuda:sm_90a").target
+    templates = plan(1)[1]
+    source = planned(WORKLOAD, templates, target, 0, nearby=True)
+    found = list(islice(source, 60 * len(templates)))
+    assert len({one.candidate for one in found}) == len(found)
+    assert [one.drawn for one in found[: len(templates)]] == [DEFAULT] * len(templates)
+    for template in templates:
+        default = template.default(WORKLOAD, target)
+        away = [
+            sum(getattr(one, f.name) != getattr(default, f.name) for f in fields(default))
+            for one in (each.candidate.config for each in found
+                        if each.candidate.template == template.name)
+        ]  # fmt: skip
+        space = template.space(WORKLOAD, target)
+        beside = len(space.neighbour_codes(space.code(default)))
+        assert away[: beside + 1] == [0] + [1] * min(beside, 59)
+        assert all(one >= 2 for one in away[beside + 1 :])
+    with pytest.raises(AutoqError, match="--nearby: --exhaustive"):
+        RecordOptions(nearby=True, exhaustive=True)
 
 
 @pytest.fixture
@@ -205,3 +229,23 @@ def test_earlier_configurations_count_whatever_the_plan(tmp_path, options, in_th
     assert found.measured.trials == 2
     (written,) = found.written
     assert len(read_space(written.path).trials) == more.samples
+
+
+def test_plans_come_from_processes_in_the_order_of_workloads():
+    """And a plan that nobody waits for any more is none."""
+    host = resolve("cuda:sm_90a")
+    wide = replace(WORKLOAD, k=32)
+    with closing(Planner(host, RecordOptions(samples=9, jobs=1), [wide, WORKLOAD])) as planner:
+        assert planner.plan(WORKLOAD, lambda: False) == plan(9)[0]
+        assert len(planner.plan(wide, lambda: False)) == 9
+        assert planner.plan(wide, lambda: True) == []
+
+
+def test_a_workload_is_finished_before_the_next_one_begins(tmp_path, options, in_this_process):
+    lines = []
+    wide = replace(WORKLOAD, k=32)
+    record_spaces([wide, WORKLOAD], tmp_path, replace(options, at_once=1), "cpu", lines.append)
+    begun = [line for line in lines if "to measure" in line]
+    assert begun == [f"{one}: 3 to measure, 0 are there" for one in (wide, WORKLOAD)]
+    with pytest.raises(AutoqError, match="--at-once 0: at least 1"):
+        replace(options, at_once=0)

@@ -1,0 +1,75 @@
+"""How fast networks are untuned: with defaults alone, and with models of records that choose.
+
+Each network is compiled without any record, with the defaults and with each of the models, all at
+once; every output element is compared, and the artifacts are timed in turn. Writes the times as
+JSON, a row after each network.
+
+    python scripts/bench/searching/bench_untuned_networks.py --networks googlenet,mobilenet_v2 \
+        --knowledge tuning_logs/h200/knowledge.json.xz other.json.xz --output untuned.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autoq.devices import require_device, resolve
+from autoq.scratch import scratch_folder, sweep
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from bench_tuning import IMAGE, INPUT, Folders, compiled, in_turn
+from checkout import commit
+from make_model import NETWORKS, make_network
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--networks", default="googlenet,mobilenet_v2")
+    parser.add_argument("--batch", type=int, default=8, help="images (8)")
+    parser.add_argument("--knowledge", type=Path, nargs="+", required=True, help="models")
+    parser.add_argument("--models", type=Path, default=Path("build/models"))
+    parser.add_argument("--cache", type=Path, help="folder of kernels that are compiled already")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--commit", default=commit(), help="recorded in the output")
+    options = parser.parse_args()
+    host = resolve(options.target)
+    require_device(host)
+    networks = options.networks.split(",")
+    if unknown := set(networks) - set(NETWORKS):
+        parser.error(f"unknown networks: {', '.join(sorted(unknown))}")
+    result: dict[str, Any] = {
+        "device": host.device, "date": datetime.date.today().isoformat(),
+        "commit": options.commit, "cases": [],
+    }  # fmt: skip
+    sweep()
+    shape = (options.batch, 3, IMAGE, IMAGE)
+    x = np.random.default_rng(1).standard_normal(shape, np.float32)
+    wanted = {"defaults": ["--no-shipped-records"]}
+    for path in options.knowledge:
+        name = f"{path.parent.name}/{path.name.split('.')[0]}"
+        wanted[name.replace("/", "-")] = [*wanted["defaults"], "--knowledge", str(path)]
+    with scratch_folder() as folder:
+        folders = Folders(folder, folder, options.cache or folder / "kernels")
+        for network in networks:
+            model = make_network(network, IMAGE, options.models)
+            sessions = compiled(model, host, shape, wanted, folders)
+            outputs = [session.run(None, {INPUT: x})[0] for session in sessions]
+            if not all(np.array_equal(outputs[0], output) for output in outputs):
+                raise SystemExit(f"{network}: a choice computes something else")
+            times = dict(zip(wanted, in_turn(sessions), strict=True))
+            row = {"case": f"{network} N{options.batch} {host.target.kind}", "us": times}
+            result["cases"].append(row)
+            options.output.write_text(json.dumps(result, indent=1) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
