@@ -144,67 +144,7 @@ __device__ __forceinline__ void multiply_tile(
   release_before(ring, place, thread);
 }
 
-// What is added, bit by bit, to the place of a column in a row that passes in a swizzled box.
-__device__ __forceinline__ int turned(int row) {
-  return !BOXED ? 0 : OUT_BYTES == 1 ? row / 2 % 4 * 16 : row % 8 * 16;
-}
-// Columns of an instruction, rows of y, to shared memory.
-template <Form FORM> __device__ __forceinline__ void lay_out(
-    const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
-  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2, row = thread % 4 * 2;
-  unsigned char* first = to + row * ROW + (channel * OUT_BYTES ^ turned(row));
-  unsigned char* second = to + (row + 1) * ROW + (channel * OUT_BYTES ^ turned(row + 1));
-  #pragma unroll
-  for (int j = 0; j < PASS / 8; ++j) {
-    const ACC acc[4] = {bits_of(sums[4 * j]), bits_of(sums[4 * j + 2]),
-                        bits_of(sums[4 * j + 1]), bits_of(sums[4 * j + 3])};
-    const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
-    unsigned char *upper = first + 8 * j * ROW, *lower = second + 8 * j * ROW;
-    if constexpr (OUT_BYTES == 1) {
-      *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
-      *reinterpret_cast<unsigned short*>(lower) = (unsigned short)(raw.word[0] >> 16);
-    } else {
-      #pragma unroll
-      for (int i = 0; i < OUT_BYTES / 2; ++i) {
-        reinterpret_cast<unsigned*>(upper)[i] = raw.word[i];
-        reinterpret_cast<unsigned*>(lower)[i] = raw.word[OUT_BYTES / 2 + i];
-      }
-    }
-  }
-}
-STORE_ROWS// What finishes the columns of a block of weight rows, the same for all rows of y.
-struct Terms { Raw<ACC, 4> bias; Channels own; };
-__device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, int at) {
-  const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
-  if constexpr (!WIDE) {
-    const Raw<float, 2> scale = load<float, 2>(from.scale + at);
-    own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
-  }
-  return {{{two.word[0], two.word[1], two.word[0], two.word[1]}}, own};
-}
-template <Form FORM> __device__ __forceinline__ void finish_tile(
-    const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
-    const Outputs& to, int first_row, int first_block, int consumer, int thread, int& turn) {
-  #pragma unroll
-  for (int b = 0; b < BLOCKS; ++b) {
-    #pragma unroll
-    for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
-      const SUM* own = sums + b * (COLUMNS / 2) + pass * (PASS / 2);
-      unsigned char* rows = staged + turn * (PASS * ROW);
-      if constexpr (BOXED) {
-        if (thread == 0)
-          asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(PLACES - 1) : "memory");
-        turn ^= PLACES - 1;
-      }
-      asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      lay_out<FORM>(own, rows, terms[b].bias, terms[b].own, thread);
-      if constexpr (BOXED) asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
-      asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(rows, to, first_row + pass * PASS, first_block + b, thread);
-    }
-  }
-}
-__device__ __forceinline__ void multiply_tiles(
+FINISH_TILE__device__ __forceinline__ void multiply_tiles(
     const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
     const Outputs& to, int block, int consumer, int thread) {
   Place place;
@@ -221,16 +161,7 @@ __device__ __forceinline__ void multiply_tiles(
     for (int b = 0; b < BLOCKS; ++b)
       terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
     multiply_tile(sums, ring, smem, place, consumer, thread);
-    if (SATURATES && own.form == Form::PACK)
-      finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
-    else if (SATURATES && own.form == Form::SHIFT)
-      finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
-    else
-      finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
-  }
+CHOICE  }
   if constexpr (BOXED)
     if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
@@ -267,10 +198,4 @@ __device__ __forceinline__ void multiply_two_four(
 """
 """multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
 
-STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
-`VECTORS` of `rows_source`."""
-
-SHIFTS = """
-    const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
-    own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
-"""What reads the float biases, where there are."""
+FINISH_TILE stands for `finish_source.FINISH_TILE`, CHOICE for what `finish_source.choice` says."""
