@@ -58,14 +58,14 @@ __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, i
   }
   return {{{two.word[0], two.word[1], two.word[0], two.word[1]}}, own};
 }
-template <Form FORM> __device__ __forceinline__ void finish_tile(
-    const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
+template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
+    const SUM (&sums)[ALL / PARTS], unsigned char* staged, const Terms (&terms)[BLOCKS],
     const Outputs& to, int first_row, int first_block, int consumer, int thread, int& turn) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
-    for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
-      const SUM* own = sums + b * (COLUMNS / 2) + pass * (PASS / 2);
+    for (int pass = 0; pass < COLUMNS / PARTS / PASS; ++pass) {
+      const SUM* own = sums + b * (COLUMNS / PARTS / 2) + pass * (PASS / 2);
       unsigned char* rows = staged + turn * (PASS * ROW);
       if constexpr (BOXED) {
         if (thread == 0)
@@ -81,7 +81,7 @@ template <Form FORM> __device__ __forceinline__ void finish_tile(
   }
 }
 """
-"""finish_tile<form>(sums, staged, terms, Outputs, first row, first block, consumer, thread, turn).
+"""finish_tile<form, parts>(sums, staged, terms, Outputs, first row, first block, consumer, thread, turn).
 
 STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
 `VECTORS` of `rows_source`."""
@@ -92,15 +92,15 @@ SHIFTS = """
 """What reads the float biases, where there are."""
 
 _FINISH = """
-      finish_tile<SATURATES ? Form::NAME : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
+    finish_tile<SATURATES ? Form::NAME : Form::ANY, PARTS>(
+        sums, staged, terms, to, row, first, consumer, thread, turn);
 """
 
 
 def choice(forms: Iterable[Form], last: Form) -> str:
     """Statements that finish a tile in the form that its operands have, or else in the last one."""
-    text = "    "
+    text = "  "
     for form in forms:
         own = _FINISH.replace("NAME", form.name)
-        text += f"if (SATURATES && own.form == Form::{form.name}){own}    else "
+        text += f"if (SATURATES && own.form == Form::{form.name}){own}  else "
     return text.rstrip() + _FINISH.replace("NAME", last.name)

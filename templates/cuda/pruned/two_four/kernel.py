@@ -45,11 +45,17 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     """The function multiply(smem, x_map, weight, terms, y, block, thread)."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     work = view.workload
-    assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
+    assembly = tiling.atom.assembly("product")
+    half = "{}"
+    if config.halved:
+        assembly += tiling.half_atom.assembly("half_product")
+        half = "half_product(to, a, x + step * 4, own.word[step][b], any || step > 0);"
+    assembly = assembly.replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
     forms = SHORT_FORMS if view.shortened else (Form.PACK, Form.SHIFT)
     product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice(forms, Form.CLAMP))
+    product = product.replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
@@ -63,6 +69,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
             "ROW_TILES": tiling.row_tiles, "CLUSTER": config.cluster,
             "CLUSTERS": tiling.clusters(target), "PASS": config.passing, "BOXED": config.boxed,
+            "HALVED": config.halved,
             "PLACES": tiling.places, "K_STAGES": tiling.k_stages,
             "WEIGHT_TILES": tiling.weight_tiles, "ITEMS": tiling.items,
             "VECTOR_BYTES": tiling.vector_bytes,
