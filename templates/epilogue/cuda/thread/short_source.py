@@ -30,7 +30,8 @@ SHORT_START = f"""
     if (kind == {IS_READ}f) own.form = Form::READ;"""
 """Behind the choice among forms for all operands."""
 
-SHORT_OUTPUTS = """ else if constexpr (FORM == Form::CONVERTED || FORM == Form::READ) {
+SHORT_OUTPUTS = (
+    """ else if constexpr (FORM == Form::CONVERTED || FORM == Form::READ) {
     float limits[LIMITS] = {};
     limits[ZERO_POINT] = own.last, limits[TURNED] = own.turned;
     const auto total = [&](int i) { return (int)(acc[i] + bias.word[i]); };
@@ -42,8 +43,9 @@ SHORT_OUTPUTS = """ else if constexpr (FORM == Form::CONVERTED || FORM == Form::
       return {read_form::outputs4(total(0), total(1), total(2), total(3),
                                   scale(0), scale(1), scale(2), scale(3), limits)};
     }
-  }""".replace("LIMITS", str(WORDS)).replace("ZERO_POINT", str(_FIRST["zero_point"])).replace(
-    "TURNED", str(_FIRST["turned"])
+  }""".replace("LIMITS", str(WORDS))
+    .replace("ZERO_POINT", str(_FIRST["zero_point"]))
+    .replace("TURNED", str(_FIRST["turned"]))
 )
 """A branch of `outputs`."""
 
