@@ -81,9 +81,9 @@ template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
   }
 }
 """
-"""finish_tile<form, parts>(sums, staged, terms, Outputs, first row, first block, consumer, thread, turn).
+"""finish_tile<form, parts>(sums, staged, terms, Outputs, row, block, consumer, thread, turn).
 
-STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
+row and block are the first ones. STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
 `VECTORS` of `rows_source`."""
 
 SHIFTS = """

@@ -138,8 +138,8 @@ template <int PARTS> __device__ __forceinline__ void multiply_stage(
   hold(before);
 }
 template <int PARTS> __device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL / PARTS], const Ring& ring, const unsigned char* smem, Place& place, int consumer,
-    int thread) {
+    SUM (&sums)[ALL / PARTS], const Ring& ring, const unsigned char* smem, Place& place,
+    int consumer, int thread) {
   Metadata even = {}, odd = {};
   for (int s = 0; s < K_STAGES; s += 2) {
     multiply_stage<PARTS>(sums, even, odd, ring, smem, place, s > 0, consumer, thread);
@@ -161,7 +161,8 @@ template <int PARTS> __device__ __forceinline__ void multiply_tile(
 FINISH_TILE// A tile, or half of its rows of y, and its outputs.
 template <int PARTS> __device__ __forceinline__ void compute_tile(
     const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
-    const Channels& own, const Outputs& to, const Tile& tile, int half, int consumer, int thread, Place& place, int& turn) {
+    const Channels& own, const Outputs& to, const Tile& tile, int half, int consumer, int thread,
+    Place& place, int& turn) {
   const int row = tile.rows * COLUMNS + half * (COLUMNS / PARTS);
   const int first = tile.weights * ROW_BLOCKS + consumer * BLOCKS;
   Terms terms[BLOCKS];  // they come while products run

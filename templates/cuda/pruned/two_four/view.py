@@ -50,7 +50,7 @@ class TwoFourView:
 
     @property
     def shortened(self) -> bool:
-        """Whether operands may allow a short form of the epilogue; tables are looked up in others."""
+        """Whether operands may allow a short form of the epilogue, which no table has."""
         return not self.floating and readable(self.epilogue) and not self.epilogue.table
 
     def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
