@@ -83,8 +83,8 @@ template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
 """
 """finish_tile<form, parts>(sums, staged, terms, Outputs, row, block, consumer, thread, turn).
 
-row and block are the first ones. STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
-`VECTORS` of `rows_source`."""
+row and block are the first ones. STORE_ROWS stands for struct Outputs, where rows of y go, and for
+`store_rows`, such as `VECTORS` of `rows_source`."""
 
 SHIFTS = """
     const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
