@@ -8,6 +8,7 @@ from tvm.tirx import PrimFunc
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.dependent_launch import gains_by_overlapping
 from autoq.templates.cuda.device.launch.grid_range import range_words
 from autoq.templates.cuda.device.wgmma_workloads import supported, supports_sums
 from autoq.templates.cuda.wgmma.config import WgmmaConfig
@@ -78,7 +79,9 @@ def build(
     """The kernel of a configuration; parameters as `build_pipeline` says."""
     work = _as_conv2d(workload)
     load = _load(work, config)
-    plan = PipelinePlan(work, config, load.layout, load, target, extras=Extras(ahead=ahead))
+    overlaps = gains_by_overlapping(work.operations, target.int8_rate)
+    extras = Extras(ahead=ahead, overlaps=overlaps)
+    plan = PipelinePlan(work, config, load.layout, load, target, extras=extras)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
     arrays = (*workload.inputs, *packed(workload, config))
     reads = tuple(spec.name for spec in arrays)

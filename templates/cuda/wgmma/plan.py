@@ -58,12 +58,13 @@ class Extras:
 
     weighing: what the epilogue finds besides the product; ahead: bytes of constants behind the
     kernel's own that it asks the L2 cache for; expansion: which columns of y those of the product
-    are.
+    are; overlaps: whether the launch overlaps the kernel before.
     """
 
     weighing: Weighing | None = None
     ahead: int = 0
     expansion: Expansion | None = None
+    overlaps: bool = True
 
 
 NO_EXTRAS = Extras()
@@ -81,7 +82,7 @@ class PipelinePlan(EpiloguePlan):
     ) -> None:  # fmt: skip
         super().__init__(workload, config)
         self.layout, self.load, self.copies = layout, load, copies
-        self.looks_ahead = extras.ahead > 0
+        self.looks_ahead, self.overlaps = extras.ahead > 0, extras.overlaps
         self.weighing, self.expansion = extras.weighing, extras.expansion
         self.memory = PipelineMemory(config, layout, self.epilogue, load.rows, self.table_start)
         self.lookups_at = self.memory.lookups_at

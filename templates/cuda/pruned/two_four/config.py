@@ -32,6 +32,7 @@ class TwoFourConfig:
     cluster: blocks of neighbouring tiles of weights; each loads a part of the rows of x for all.
     passing: rows of y that pass through shared memory at once.
     boxed: whether TMA copies them to y, while consumers go on.
+    halved: whether clusters share the tiles behind the last whole round out in halves.
     """
 
     columns: int
@@ -42,6 +43,7 @@ class TwoFourConfig:
     cluster: int = 1
     passing: int = 64
     boxed: bool = False
+    halved: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,17 @@ class TwoFourTiling:
     @property
     def atom(self) -> Wgmma:
         """The instruction, of weights by x."""
+        return self._atom(self.config.columns)
+
+    @property
+    def half_atom(self) -> Wgmma:
+        """That of half a tile."""
+        return self._atom(self.config.columns // 2)
+
+    def _atom(self, columns: int) -> Wgmma:
         work = self.view.workload
         sums = "float32" if self.view.floating else "int32"
-        shape = (_M, self.config.columns, STEP_BYTES // self.size)
+        shape = (_M, columns, STEP_BYTES // self.size)
         return Wgmma(shape, work.weight_dtype, work.in_dtype, sums, sparse=True)
 
     @property
@@ -154,3 +164,7 @@ class TwoFourTiling:
     def clusters(self, target: Target) -> int:
         """Clusters of blocks, each of which goes through pieces of work."""
         return min(self.items, target.units // self.config.cluster)
+
+    def halves(self, target: Target) -> int:
+        """Halves of the tiles behind the last whole round."""
+        return 2 * (self.items % self.clusters(target))

@@ -17,13 +17,18 @@ _VALUE_CLOCKS, _PASS_CLOCKS, _MEETING_CLOCKS = 0.06, 100.0, 1000.0
 """Of a multiprocessor for each output, for rows that pass together, and for a tile of a cluster."""
 _BOXED = 0.75
 """Of these, where TMA copies rows meanwhile."""
+_HALF = 0.65
+"""Of the time of a tile, that of half of one: its weights are as many."""
 _STAGE_LATENCY, _START_CLOCKS = 1500.0, 5000.0
 
 
 def estimated_seconds(tiling: TwoFourTiling, target: Target) -> float:
     """Roughly the seconds: waves of tiles, each as long as what is slowest in it."""
     config, view = tiling.config, tiling.view
-    waves = -(-tiling.items // (target.units // config.cluster))
+    clusters = target.units // config.cluster
+    waves = -(-tiling.items // clusters)
+    if config.halved:
+        waves = tiling.items // clusters + _HALF
     products = tiling.steps * tiling.row_blocks
     fetched = tiling.x_stage_bytes / config.cluster + tiling.weight_stage_bytes
     stage = max(

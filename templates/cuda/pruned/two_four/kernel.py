@@ -15,11 +15,14 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
+from autoq.templates.cuda.pruned.two_four.finish_source import FINISH_TILE, SHIFTS, choice
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
-from autoq.templates.cuda.pruned.two_four.source import SHIFTS, SOURCE
+from autoq.templates.cuda.pruned.two_four.source import SOURCE
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.thread.short_source import SHORT_FORMS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
+from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -35,16 +38,24 @@ __device__ __forceinline__ void hold(float& v) { asm volatile("" : "+f"(v) : : "
 def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
     """The epilogue of a thread's two columns of two rows of y."""
     view = tiling.view
-    return ThreadEpilogue(view.as_conv2d(tiling.terms), 4, scaled=view.floating)
+    return ThreadEpilogue(view.as_conv2d(tiling.terms), 4, view.floating, view.shortened)
 
 
 def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     """The function multiply(smem, x_map, weight, terms, y, block, thread)."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     work = view.workload
-    assembly = tiling.atom.assembly("product", 0).replace("unsigned* d", "int* d")
+    assembly = tiling.atom.assembly("product")
+    half = "{}"
+    if config.halved:
+        assembly += tiling.half_atom.assembly("half_product")
+        half = "half_product(to, a, x + step * 4, own.word[step][b], any || step > 0);"
+    assembly = assembly.replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
-    product = SOURCE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
+    finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
+    forms = SHORT_FORMS if view.shortened else (Form.PACK, Form.SHIFT)
+    product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice(forms, Form.CLAMP))
+    product = product.replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
@@ -58,6 +69,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "GROUP": config.group, "STAGE_BYTES": tiling.stage_bytes,
             "ROW_TILES": tiling.row_tiles, "CLUSTER": config.cluster,
             "CLUSTERS": tiling.clusters(target), "PASS": config.passing, "BOXED": config.boxed,
+            "HALVED": config.halved,
             "PLACES": tiling.places, "K_STAGES": tiling.k_stages,
             "WEIGHT_TILES": tiling.weight_tiles, "ITEMS": tiling.items,
             "VECTOR_BYTES": tiling.vector_bytes,
@@ -154,16 +166,20 @@ def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, .
     """The weight, and what the epilogue reads of whole tiles."""
     view = tiling.view
     terms = view.terms(constants)
+    found = view.short_form(terms)
 
     def padded(values: np.ndarray) -> np.ndarray:
         return np.pad(values, (0, tiling.terms - len(values)))
 
+    bias = np.asarray(terms["bias"], np.int32) + np.int32(found.start)
+    scalars = packed_scalars(view.epilogue, terms)
     given = {
-        "bias": padded(np.asarray(terms["bias"], np.int32)).reshape(1, 1, -1),
-        "scalars": packed_scalars(view.epilogue, terms),
+        "bias": padded(bias).reshape(1, 1, -1),
+        "scalars": np.concatenate([scalars, found.numbers]),
     }
     specs = epilogue_of(tiling).constant_parameters()
     if any(spec.name == "scale" for spec in specs):
+        terms = {**terms, "scale": np.float32(found.factor) * np.asarray(terms["scale"])}
         given["scale"] = packed_scales(view.epilogue, terms, padded)
     own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
     return (pack_weight(tiling, constants), *own)

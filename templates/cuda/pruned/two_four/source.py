@@ -14,6 +14,8 @@ constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES +
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
 constexpr int ALL = BLOCKS * COLUMNS / 2;
+// Tiles that are no whole round of all clusters may be shared out in halves of their rows of y.
+constexpr int WHOLE = HALVED ? ITEMS / CLUSTERS * CLUSTERS : ITEMS, HALVES = 2 * (ITEMS - WHOLE);
 
 // Tiles of rows of y come in groups, which clusters take with one group of neighbouring tiles of
 // weights after the other, a tile for each of their blocks.
@@ -41,24 +43,34 @@ __device__ __forceinline__ void load_rows(
             "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
   }
 }
+// The stages of a tile, or of half of its rows of y, whose x blocks load by turns.
+template <int PARTS> __device__ __forceinline__ void load_tile(
+    const Ring& ring, unsigned long long x_map, const unsigned char* weight, const Tile& tile,
+    int half, int rank, Place& place) {
+  constexpr int OWN = COLUMNS / CLUSTER;
+  const int row = tile.rows * COLUMNS + (PARTS == 1 ? rank : half) * OWN;
+  const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
+  for (int s = 0; s < K_STAGES; ++s) {
+    const unsigned to = ring.stages + place.stage * STAGE_BYTES;
+    const unsigned full = ring.full + 8 * place.stage;
+    barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
+    barrier_expect(full, X_STAGE / PARTS + W_STAGE);
+    if (PARTS == 1 || s % CLUSTER == rank)
+      load_rows(to + (PARTS == 1 ? rank * OWN * 128 : 0), x_map, s * (128 / SIZE), row, full);
+    bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
+    place.next();
+  }
+}
 __device__ __forceinline__ void load_tiles(
     const Ring& ring, unsigned long long x_map, const unsigned char* weight, int block) {
   Place place;
-  const int rank = block % CLUSTER;
-  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
-    const Tile tile = tile_of(item, rank);
-    const int row = tile.rows * COLUMNS + rank * (COLUMNS / CLUSTER);
-    const unsigned char* from = weight + (long long)tile.weights * K_STAGES * W_STAGE;
-    for (int s = 0; s < K_STAGES; ++s) {
-      const unsigned to = ring.stages + place.stage * STAGE_BYTES;
-      const unsigned full = ring.full + 8 * place.stage;
-      barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
-      barrier_expect(full, X_STAGE + W_STAGE);
-      load_rows(to + rank * (X_STAGE / CLUSTER), x_map, s * (128 / SIZE), row, full);
-      bulk_copy(to + X_STAGE, from + (long long)s * W_STAGE, W_STAGE, full);
-      place.next();
-    }
-  }
+  const int rank = block % CLUSTER, cluster = block / CLUSTER;
+  for (int item = cluster; item < WHOLE; item += CLUSTERS)
+    load_tile<1>(ring, x_map, weight, tile_of(item, rank), 0, rank, place);
+  if constexpr (HALVED)
+    if (cluster < HALVES)
+      load_tile<2>(
+          ring, x_map, weight, tile_of(WHOLE + cluster / 2, rank), cluster % 2, rank, place);
 }
 
 // The stage in front of a place has been read, by all blocks that it came to.
@@ -91,8 +103,8 @@ __device__ __forceinline__ void hold(const Metadata& metadata) {
     asm volatile("" : : "r"(metadata.word[i / BLOCKS][i % BLOCKS]) : "memory");
 }
 // The products of a stage, and what is left of the stage before; `sums` of none are 0.
-__device__ __forceinline__ void multiply_stage(
-    SUM (&sums)[ALL], Metadata& own, const Metadata& before, const Ring& ring,
+template <int PARTS> __device__ __forceinline__ void multiply_stage(
+    SUM (&sums)[ALL / PARTS], Metadata& own, const Metadata& before, const Ring& ring,
     const unsigned char* smem, Place& place, bool any, int consumer, int thread) {
   const unsigned stage = ring.stages + place.stage * STAGE_BYTES;
   const unsigned char* words = smem + place.stage * STAGE_BYTES + METADATA_AT;
@@ -116,23 +128,25 @@ __device__ __forceinline__ void multiply_stage(
       const int block = step * ROW_BLOCKS + consumer * BLOCKS + b;
       const unsigned at = stage + X_STAGE + block * A_BYTES;
       const unsigned long long a = 8ull << 32 | 64ull << 16 | (at & 0x3ffff) >> 4;
-      product(sums + b * (COLUMNS / 2), a, x + step * 4, own.word[step][b], any || step > 0);
+      SUM* to = sums + b * (COLUMNS / PARTS / 2);
+      if constexpr (PARTS == 1) product(to, a, x + step * 4, own.word[step][b], any || step > 0);
+      else HALF_PRODUCT
     }
   }
   asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
   asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
   hold(before);
 }
-__device__ __forceinline__ void multiply_tile(
-    SUM (&sums)[ALL], const Ring& ring, const unsigned char* smem, Place& place, int consumer,
-    int thread) {
+template <int PARTS> __device__ __forceinline__ void multiply_tile(
+    SUM (&sums)[ALL / PARTS], const Ring& ring, const unsigned char* smem, Place& place,
+    int consumer, int thread) {
   Metadata even = {}, odd = {};
   for (int s = 0; s < K_STAGES; s += 2) {
-    multiply_stage(sums, even, odd, ring, smem, place, s > 0, consumer, thread);
+    multiply_stage<PARTS>(sums, even, odd, ring, smem, place, s > 0, consumer, thread);
     if (s > 0) release_before(ring, place, thread);
     place.next();
     if (s + 1 == K_STAGES) break;
-    multiply_stage(sums, odd, even, ring, smem, place, true, consumer, thread);
+    multiply_stage<PARTS>(sums, odd, even, ring, smem, place, true, consumer, thread);
     release_before(ring, place, thread);
     place.next();
   }
@@ -140,97 +154,38 @@ __device__ __forceinline__ void multiply_tile(
   hold(even);
   hold(odd);
   #pragma unroll
-  for (int i = 0; i < ALL; ++i) hold(sums[i]);
+  for (int i = 0; i < ALL / PARTS; ++i) hold(sums[i]);
   release_before(ring, place, thread);
 }
 
-// What is added, bit by bit, to the place of a column in a row that passes in a swizzled box.
-__device__ __forceinline__ int turned(int row) {
-  return !BOXED ? 0 : OUT_BYTES == 1 ? row / 2 % 4 * 16 : row % 8 * 16;
-}
-// Columns of an instruction, rows of y, to shared memory.
-template <Form FORM> __device__ __forceinline__ void lay_out(
-    const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
-  const int channel = thread / 32 * 16 + thread % 32 / 4 * 2, row = thread % 4 * 2;
-  unsigned char* first = to + row * ROW + (channel * OUT_BYTES ^ turned(row));
-  unsigned char* second = to + (row + 1) * ROW + (channel * OUT_BYTES ^ turned(row + 1));
+FINISH_TILE// A tile, or half of its rows of y, and its outputs.
+template <int PARTS> __device__ __forceinline__ void compute_tile(
+    const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
+    const Channels& own, const Outputs& to, const Tile& tile, int half, int consumer, int thread,
+    Place& place, int& turn) {
+  const int row = tile.rows * COLUMNS + half * (COLUMNS / PARTS);
+  const int first = tile.weights * ROW_BLOCKS + consumer * BLOCKS;
+  Terms terms[BLOCKS];  // they come while products run
   #pragma unroll
-  for (int j = 0; j < PASS / 8; ++j) {
-    const ACC acc[4] = {bits_of(sums[4 * j]), bits_of(sums[4 * j + 2]),
-                        bits_of(sums[4 * j + 1]), bits_of(sums[4 * j + 3])};
-    const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
-    unsigned char *upper = first + 8 * j * ROW, *lower = second + 8 * j * ROW;
-    if constexpr (OUT_BYTES == 1) {
-      *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
-      *reinterpret_cast<unsigned short*>(lower) = (unsigned short)(raw.word[0] >> 16);
-    } else {
-      #pragma unroll
-      for (int i = 0; i < OUT_BYTES / 2; ++i) {
-        reinterpret_cast<unsigned*>(upper)[i] = raw.word[i];
-        reinterpret_cast<unsigned*>(lower)[i] = raw.word[OUT_BYTES / 2 + i];
-      }
-    }
-  }
-}
-STORE_ROWS// What finishes the columns of a block of weight rows, the same for all rows of y.
-struct Terms { Raw<ACC, 4> bias; Channels own; };
-__device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, int at) {
-  const Raw<ACC, 2> two = load<ACC, 2>(from.bias + at);
-  if constexpr (!WIDE) {
-    const Raw<float, 2> scale = load<float, 2>(from.scale + at);
-    own.scale = {{scale.word[0], scale.word[1], scale.word[0], scale.word[1]}};SHIFTS;
-  }
-  return {{{two.word[0], two.word[1], two.word[0], two.word[1]}}, own};
-}
-template <Form FORM> __device__ __forceinline__ void finish_tile(
-    const SUM (&sums)[ALL], unsigned char* staged, const Terms (&terms)[BLOCKS],
-    const Outputs& to, int first_row, int first_block, int consumer, int thread, int& turn) {
-  #pragma unroll
-  for (int b = 0; b < BLOCKS; ++b) {
-    #pragma unroll
-    for (int pass = 0; pass < COLUMNS / PASS; ++pass) {
-      const SUM* own = sums + b * (COLUMNS / 2) + pass * (PASS / 2);
-      unsigned char* rows = staged + turn * (PASS * ROW);
-      if constexpr (BOXED) {
-        if (thread == 0)
-          asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(PLACES - 1) : "memory");
-        turn ^= PLACES - 1;
-      }
-      asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      lay_out<FORM>(own, rows, terms[b].bias, terms[b].own, thread);
-      if constexpr (BOXED) asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
-      asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      store_rows(rows, to, first_row + pass * PASS, first_block + b, thread);
-    }
-  }
-}
+  for (int b = 0; b < BLOCKS; ++b)
+    terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
+  SUM sums[ALL / PARTS];
+  multiply_tile<PARTS>(sums, ring, smem, place, consumer, thread);
+CHOICE}
 __device__ __forceinline__ void multiply_tiles(
     const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
     const Outputs& to, int block, int consumer, int thread) {
   Place place;
   int turn = 0;
-  SUM sums[ALL];
   const Channels own = shared_terms(from);
-  const int rank = block % CLUSTER;
-  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
-    const Tile tile = tile_of(item, rank);
-    const int row = tile.rows * COLUMNS;
-    const int first = tile.weights * ROW_BLOCKS + consumer * BLOCKS;
-    Terms terms[BLOCKS];  // they come while products run
-    #pragma unroll
-    for (int b = 0; b < BLOCKS; ++b)
-      terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
-    multiply_tile(sums, ring, smem, place, consumer, thread);
-    if (SATURATES && own.form == Form::PACK)
-      finish_tile<SATURATES ? Form::PACK : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
-    else if (SATURATES && own.form == Form::SHIFT)
-      finish_tile<SATURATES ? Form::SHIFT : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
-    else
-      finish_tile<SATURATES ? Form::CLAMP : Form::ANY>(
-          sums, staged, terms, to, row, first, consumer, thread, turn);
-  }
+  const int rank = block % CLUSTER, cluster = block / CLUSTER;
+  for (int item = cluster; item < WHOLE; item += CLUSTERS)
+    compute_tile<1>(ring, smem, staged, from, own, to, tile_of(item, rank), 0, consumer,
+                    thread, place, turn);
+  if constexpr (HALVED)
+    if (cluster < HALVES)
+      compute_tile<2>(ring, smem, staged, from, own, to, tile_of(WHOLE + cluster / 2, rank),
+                      cluster % 2, consumer, thread, place, turn);
   if constexpr (BOXED)
     if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
@@ -267,10 +222,4 @@ __device__ __forceinline__ void multiply_two_four(
 """
 """multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
 
-STORE_ROWS stands for struct Outputs, where rows of y go, and for `store_rows`, such as
-`VECTORS` of `rows_source`."""
-
-SHIFTS = """
-    const Raw<float, 2> shift = load<float, 2>(from.scale + CHANNELS + at);
-    own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
-"""What reads the float biases, where there are."""
+FINISH_TILE stands for `finish_source.FINISH_TILE`, CHOICE for what `finish_source.choice` says."""

@@ -13,6 +13,7 @@ _CONSUMERS = (1, 2, 3)
 _BLOCKS = (1, 2)
 _STAGES = (2, 3, 4, 5, 6, 8)
 _GROUPS = (4, 8, 16, 64)
+_PASSING = (64, 96, 128, 192, 256)
 _OTHER_REGISTERS = 32
 _OF_AN_INSTRUCTION = 27
 
@@ -30,8 +31,9 @@ def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
         "stages": _STAGES,
         "group": _GROUPS,
         "cluster": (1, 2),
-        "passing": COLUMNS,
+        "passing": _PASSING,
         "boxed": (False, True) if view.in_boxes else (False,),
+        "halved": (False, True),
     }
 
     def shared_memory_suffices(config: TwoFourConfig) -> bool:
@@ -56,11 +58,17 @@ def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
         return tiling_of(config).weight_tiles % config.cluster == 0
 
     def passes_are_whole(config: TwoFourConfig) -> bool:
-        """Rows of y pass in equal parts."""
-        return config.columns % config.passing == 0
+        """Rows of y pass in equal parts, those of half a tile as well."""
+        return config.columns // (2 if config.halved else 1) % config.passing == 0
+
+    def halves_are_one_round(config: TwoFourConfig) -> bool:
+        """Halves are of tiles whose x two blocks share, and a part of what clusters can take."""
+        tiling = tiling_of(config)
+        some = 0 < tiling.halves(target) <= tiling.clusters(target)
+        return not config.halved or (config.cluster == 2 and some)
 
     constraints = (
-        clusters_have_tiles, passes_are_whole, tiles_are_filled, shared_memory_suffices,
-        registers_suffice,
+        clusters_have_tiles, passes_are_whole, halves_are_one_round, tiles_are_filled,
+        shared_memory_suffices, registers_suffice,
     )  # fmt: skip
     return Space(TwoFourConfig, knobs, constraints, lambda c: features(tiling_of(c), target))

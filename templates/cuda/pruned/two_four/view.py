@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ import numpy as np
 from autoq.templates.arrays.element import Element, element
 from autoq.templates.composed.pruned_product import takes_constants_alone
 from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.epilogue.cuda.short_forms.allowed import readable
+from autoq.templates.epilogue.cuda.short_forms.choice import Operands, ShortForm, short_form
+from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -44,6 +47,23 @@ class TwoFourView:
     def in_boxes(self) -> bool:
         """Whether TMA can copy 64 columns of y in swizzled rows."""
         return self.out_bytes <= 2 and self.workload.n * self.out_bytes % 16 == 0
+
+    @property
+    def shortened(self) -> bool:
+        """Whether operands may allow a short form of the epilogue, which no table has."""
+        return not self.floating and readable(self.epilogue) and not self.epilogue.table
+
+    def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
+        """The short form that the epilogue's terms allow."""
+        if not self.shortened:
+            return ShortForm(np.empty(0, np.float32))
+        operands = Operands(
+            self.workload.in_dtype, np.asarray(terms["weight"]), np.asarray(terms["bias"]),
+            np.asarray(terms["scale"], np.float32), np.asarray(terms["scalars"], np.float32),
+        )  # fmt: skip
+        found = short_form(replace(self.epilogue, uniform=False), operands)
+        of_sums = found.numbers[0] in (IS_CONVERTED, IS_READ)
+        return found if of_sums else ShortForm(np.zeros_like(found.numbers))
 
     def as_conv2d(self, columns: int) -> Conv2d:
         """What an epilogue of so many columns knows: rows of y are images, columns channels."""

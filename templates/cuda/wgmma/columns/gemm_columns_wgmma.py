@@ -14,6 +14,7 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.cuda.device.launch.dependent_launch import gains_by_overlapping
 from autoq.templates.cuda.device.scattered.words import WORD_BYTES
 from autoq.templates.cuda.device.scattered.words_source import STORE_WORDS
 from autoq.templates.cuda.wgmma import gemm_wgmma
@@ -126,8 +127,9 @@ def build(workload: Gemm, config: WgmmaConfig, target: Target, ahead: int = 0) -
     functions = compact.functions(_EXPAND, pitch(config, compact.out_bytes) // WORD_BYTES)
     expand, fetch = functions.function("expand"), functions.function("ahead")
     expansion = Expansion(*compact.specs(_tiles(compact, config)), expand, fetch)
-    extras = Extras(ahead=ahead, expansion=expansion)
     work, load = compact.dense.as_conv2d(), _load(compact, config)
+    overlaps = gains_by_overlapping(work.operations, target.int8_rate)
+    extras = Extras(ahead=ahead, expansion=expansion, overlaps=overlaps)
     plan = PipelinePlan(work, config, load.layout, load, target, extras=extras)
     kernel = build_pipeline(plan, workload.x_shape, workload.y_shape)
     reads = tuple(spec.name for spec in (*workload.inputs, *packed(workload, config)))

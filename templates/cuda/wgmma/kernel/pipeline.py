@@ -156,4 +156,5 @@ def build_pipeline(
             consume(plan, shared, arrays, run, limits, starter, lane)
 
     kernel = main.specialize(**dict.fromkeys(absent(plan)))
-    return overlapping(cooperating(kernel) if epilogue.by_range else kernel)
+    kernel = cooperating(kernel) if epilogue.by_range else kernel
+    return overlapping(kernel) if plan.overlaps else kernel

@@ -21,6 +21,7 @@ from autoq.templates.epilogue.cuda.parameters.scalars import (
     scalar_words,
     scale_words,
 )
+from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.epilogue.cuda.thread.thread_source import thread_source
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
 from autoq.templates.operators.conv2d import Conv2d
@@ -34,12 +35,15 @@ class ThreadEpilogue:
     Its device function is finish(acc, residual?, bias, scale?, scalars?, y, bias_at, k, at): the
     accumulators at acc are output channels k.. of the pixel whose elements start at `at` in y,
     and `bias_at` is the start of the pixel's row in the bias table. scaled: accumulators are the
-    bits of floats, sums that have their bias and their scale already.
+    bits of floats, sums that have their bias and their scale already. shortened: the kernel has
+    the short forms that operands may allow (`short_source.py`), and no `finish`; `short_form` says
+    which one, and what packing adds to the bias and multiplies scales by.
     """
 
     workload: Conv2d
     values: int
     scaled: bool = False
+    shortened: bool = False
 
     @property
     def floating(self) -> bool:
@@ -76,10 +80,8 @@ class ThreadEpilogue:
         if not self.floating:
             words = scale_words(self.workload.epilogue, k)
             parameters.append(TensorSpec("scale", (words,), "float32"))
-        return [
-            *parameters,
-            TensorSpec("scalars", (scalar_words(self.workload.epilogue),), "float32"),
-        ]
+        words = scalar_words(self.workload.epilogue) + (WORDS if self.shortened else 0)
+        return [*parameters, TensorSpec("scalars", (words,), "float32")]
 
     def pack(self, weight: np.ndarray, constants: Constants) -> tuple[np.ndarray, ...]:
         """Arrays of `constant_parameters`; weight is [k, r, s, c / groups]."""
@@ -107,11 +109,13 @@ class ThreadEpilogue:
         ACC is the accumulator's type and V the channels of a thread. channels(Constants, k) is what
         pixels share, shared_terms(Constants) the part of it that channels share too, and
         outputs<form>(acc, bias, addends, channels) the V outputs of a pixel. The forms PACK, SHIFT
-        and CLAMP are for four byte outputs (SATURATES); ANY suits all.
+        and CLAMP are for four byte outputs (SATURATES), as are CONVERTED and READ of `shortened`;
+        ANY suits all.
         """
         epilogue = self.workload.epilogue
         least, most = INTEGER_RANGE.get(epilogue.out_dtype, (0, 0))
-        text = f"{thread_source(epilogue, self.workload.k, self.scaled)}{self._finish()}{source}"
+        text = thread_source(epilogue, self.workload.k, self.scaled, self.shortened)
+        text += f"{'' if self.shortened else self._finish()}{source}"
         return NumberNamespace(
             name,
             text,
@@ -129,6 +133,7 @@ class ThreadEpilogue:
                 "FLOATING": self.floating,
                 "LEAST": least,
                 "MOST": most,
+                **({"SCALARS": scalar_words(epilogue)} if self.shortened else {}),
                 **constants,
             },
         )

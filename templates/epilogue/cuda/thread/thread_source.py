@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
+from autoq.templates.epilogue.cuda.thread.short_source import (
+    SHORT_FIELDS,
+    SHORT_FORMS,
+    SHORT_OUTPUTS,
+    SHORT_START,
+    short_source,
+)
 from autoq.templates.epilogue.cuda.values.activations import activation_source
 from autoq.templates.epilogue.cuda.values.elements import (
     SCALED,
@@ -37,7 +44,7 @@ __device__ __forceinline__ Channels shared_terms(const Constants& from) {
         __fadd_rn(low, zero_point) == LEAST && __fadd_rn(high, zero_point) == MOST;
     own.form = !SATURATES ? Form::ANY
                : !whole   ? Form::CLAMP
-               : zero_point == 0.f ? Form::PACK : Form::SHIFT;TABLE_START
+               : zero_point == 0.f ? Form::PACK : Form::SHIFT;TABLE_STARTSHORT_START
   }
   return own;
 }
@@ -63,7 +70,7 @@ template <Form FORM> __device__ __forceinline__ Raw<OUT, V> outputs(
     #pragma unroll
     for (int i = 0; i < V; ++i) out.word[i] = (unsigned)acc[i] + bias.word[i];
     return out;
-  } else {
+  }SHORT_OUTPUTS else {
     float value[V];
     #pragma unroll
     for (int i = 0; i < V; ++i) {
@@ -122,11 +129,13 @@ _ROW = """
   own.row = __ldg(from.row_scale + at / IMAGE);"""
 
 
-def thread_source(epilogue: Epilogue, channels: int, scaled: bool = False) -> str:
+def thread_source(
+    epilogue: Epilogue, channels: int, scaled: bool = False, short: bool = False
+) -> str:
     """Source of `channels`, `outputs` and `store_outputs` for so many output channels.
 
-    scaled: accumulators are the bits of floats that are scaled already. Its types and constants are
-    those of `ThreadEpilogue.namespace`.
+    scaled: accumulators are the bits of floats that are scaled already; short: operands may allow a
+    short form. Its types and constants are those of `ThreadEpilogue.namespace`.
     """
     number = "number<ADDEND, V>(addends, i, zero<ADDEND>(own.second.x))"
     if epilogue.residual_dtype in ("float16", "bfloat16"):
@@ -135,11 +144,14 @@ def thread_source(epilogue: Epilogue, channels: int, scaled: bool = False) -> st
         " const unsigned char* table;": epilogue.table,
         " float row;": epilogue.row_scale,
         " Raw<float, V> shift;": epilogue.float_bias,
+        SHORT_FIELDS: short,
     }
     table = epilogue.table
     words = {
         "FIELDS": "".join(text for text, there in fields.items() if there),
         "TABLE_START": _TABLE if table else "",
+        "SHORT_START": SHORT_START if short else "",
+        "SHORT_OUTPUTS": SHORT_OUTPUTS if short else "",
         "TABLE_OF": "looked_up(" if table else "",
         "TABLE_END": ", own.table)" if table else "",
         "SHIFT_START": _SHIFT.replace("CHANNELS", str(channels)) if epilogue.float_bias else "",
@@ -149,12 +161,15 @@ def thread_source(epilogue: Epilogue, channels: int, scaled: bool = False) -> st
         ),
         "NUMBER": number,
         "FINISH": _finish(epilogue),
-        "FORMS": ", ".join(f"{form.name} = {form}" for form in _FORMS),
+        "FORMS": ", ".join(
+            f"{form.name} = {form}" for form in (*_FORMS, *(SHORT_FORMS if short else ()))
+        ),
     }
     source = (LOOK_UP_VECTOR if table else "") + _SOURCE
     for word, text in words.items():
         source = source.replace(word, text)
-    return f"namespace element {{\n{_elements(epilogue, scaled)}}}\n{source}"
+    forms = short_source(epilogue) if short else ""
+    return f"namespace element {{\n{_elements(epilogue, scaled)}}}\n{forms}{source}"
 
 
 def _elements(epilogue: Epilogue, scaled: bool) -> str:

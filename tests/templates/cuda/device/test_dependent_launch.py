@@ -11,15 +11,20 @@ from autoq.kernel.lowering import cuda_source, lower
 from autoq.measure.arrays import random_case
 from autoq.runtime.kernel import Launch, Scalar
 from autoq.templates.base import Template
+from autoq.templates.cuda.wgmma import gemm_wgmma
+from autoq.templates.cuda.wgmma.columns import gemm_columns_wgmma
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.add import Add
 from autoq.templates.operators.concat import Concat
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.dequantize import Dequantize
+from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.lookup import Lookup
 from autoq.templates.operators.pool2d import Pool2d
 from autoq.templates.operators.quantize import Quantize
 from autoq.templates.registry import matching
+from autoq.templates.sparse.sparsity import TILE_WISE, Sparsity
+from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 
@@ -38,6 +43,9 @@ WORKLOADS: list[Workload] = [
     Dequantize(2, 7, 7, 24),
     Lookup((2, 7, 7, 24)),
 ]  # fmt: skip
+HALF = Sparsity(TILE_WISE, 128, 2048, Structure(32768, 2048, 2048))
+FEW = Sparsity(TILE_WISE, 128, 1024, Structure(8192, 1024, 1024))
+"""Tiles of half and of a quarter of 4,096 columns and of k."""
 CASES = [(template, workload) for workload in WORKLOADS for template in matching(workload, HOPPER)]
 WAIT, START = "griddepcontrol_wait();", "griddepcontrol_launch_dependents();"
 
@@ -78,6 +86,21 @@ def test_waits_before_activations(template: Template, workload: Workload) -> Non
     before = re.sub(r".*prefetch_tensormap.*", "", body[: body.index(WAIT)])
     assert not names & set(re.findall(r"\w+", before))
     assert body.index(WAIT) < body.index(START)
+
+
+@pytest.mark.parametrize(
+    ("size", "tiles", "overlaps"),
+    [(2048, None, True), (4096, None, False), (4096, HALF, False), (4096, FEW, True)],
+    ids=["dense", "long", "long columns", "few columns"],
+)
+def test_long_products_do_not_overlap(size: int, tiles: Sparsity | None, overlaps: bool) -> None:
+    workload = Gemm(size, size, size, sparsity=tiles)
+    template = gemm_wgmma.TEMPLATE if tiles is None else gemm_columns_wgmma.TEMPLATE
+    program = template.program(workload, template.default(workload, HOPPER), HOPPER)
+    (stage,) = program.stages
+    lowered = lower(stage.function, HOPPER)
+    (launch,) = host_launches(lowered.host["main"], len(stage.function.params))[0]
+    assert launch.programmatic is overlaps
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from autoq.templates.cuda.pruned.two_four.config import A_BYTES, TwoFourConfig, 
 from autoq.templates.cuda.pruned.two_four.gemm_two_four import TEMPLATE
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight
 from autoq.templates.cuda.pruned.two_four.view import view_of
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ, NEITHER
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
@@ -99,6 +100,74 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TwoFourConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("out_dtype", "bounds", "scale", "bias", "form"),
+    [
+        ("int8", (-128, 127, 0), 3e-4, 1 << 21, IS_CONVERTED),
+        ("uint8", (0, 255, 0), 3e-4, 1 << 28, IS_CONVERTED),
+        ("int8", (-138, 117, 10), 3e-4, 1 << 28, IS_READ),
+        ("uint8", (-131, 124, 131), 3e-4, 1 << 22, IS_READ),
+        ("int8", (-100, 127, 0), 3e-4, 1 << 21, NEITHER),
+        ("int8", (-138, 117, 10), 3e-5, 1 << 28, NEITHER),
+        ("int8", (-138, 117, 10), 3e-4, 1 << 30, NEITHER),
+    ],
+    ids=["zero", "unsigned", "even", "odd", "narrow", "small scales", "large sums"],
+)
+def test_the_form_that_operands_allow(
+    out_dtype: str, bounds: tuple[int, int, int], scale: float, bias: int, form: float
+) -> None:
+    """Sums beyond what their bits can say as well, which the output clamps."""
+    workload = replace(BYTES, m=64, n=128, k=256, epilogue=Epilogue(out_dtype))
+    values, constants = workload.random_case(np.random.default_rng(2))
+    rng = np.random.default_rng(3)
+    for name, value in zip(("low", "high", "zero_point"), bounds, strict=True):
+        constants["scalars"][SCALAR_NAMES.index(name)] = value
+    constants["scale"][:] = scale * rng.uniform(1, 2, 128)
+    constants["bias"][:] = rng.integers(-500_000, 500_000, 128)
+    constants["bias"][:4] = [bias, -bias, bias // 3, -bias // 3]
+    config = TwoFourConfig(64, 1, 1, 2, 4, boxed=True)
+    view = view_of(workload)
+    assert view is not None
+    assert view.short_form(view.terms(constants)).numbers[0] == form
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("columns", "passing", "boxed"), [(128, 64, True), (128, 64, False), (192, 96, True)]
+)
+def test_halves_of_tiles(columns: int, passing: int, boxed: bool) -> None:
+    """Four clusters have a round of whole tiles and one of halves, some of them of few rows."""
+    target = replace(TARGET, units=8)
+    workload = replace(BYTES, m=2 * columns + columns // 3, n=512, k=400)
+    config = TwoFourConfig(columns, 2, 1, 3, 4, 2, passing, boxed, halved=True)
+    view = view_of(workload)
+    assert view is not None
+    assert TwoFourTiling(view, config).halves(target) == 4
+    assert config in TEMPLATE.space(workload, target)
+    assert_right_emulated(TEMPLATE, workload, config, target)
+
+
+def test_what_halves_need() -> None:
+    """A cluster of two, and a last round of which no more than half of the clusters have a tile."""
+    target = replace(TARGET, units=8)
+    workload = replace(BYTES, m=384, n=512)
+    config = TwoFourConfig(128, 2, 1, 3, 4, 2, 64, halved=True)
+    assert config in TEMPLATE.space(workload, target)
+    others = (
+        (replace(config, cluster=1), workload), (config, replace(workload, m=512)),
+        (config, replace(workload, m=896, n=256)), (replace(config, passing=128), workload),
+    )  # fmt: skip
+    assert not any(one in TEMPLATE.space(work, target) for one, work in others)
+    default = TEMPLATE.default(workload, target)
+    seconds = TEMPLATE.estimate
+    assert seconds is not None
+    assert seconds(workload, default, target) <= seconds(workload, config, target)
+    whole = replace(config, halved=False)
+    assert seconds(workload, config, target) < seconds(workload, whole, target)
 
 
 def test_what_it_declines() -> None:
