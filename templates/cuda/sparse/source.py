@@ -100,20 +100,27 @@ __device__ __forceinline__ void multiply_sparse(
   Step ahead[PREFETCH];
   #pragma unroll
   for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
-  int begin = __ldg(starts + group), end = __ldg(starts + group + 1), row = __ldg(rows_of + group);
+  // Where groups end, of as many as lanes: what a group begins with is in registers.
+  const auto ends_from = [&](int first) {
+    return read_at_once(starts + min(first + 1 + number, TERMS / 8));
+  };
+  const bool continues = __ldg(starts + group) < start;  // a group of the warp before
+  int ends = ends_from(group), first_end = group;
   const Channels own = terms_of(from);
-  Rows rows = rows_from(from, group, lane);
   load_panel(smem, of_panel, b, first_column, thread);
   if constexpr (STAGED) __syncthreads();
   int sums[ALL_SUMS];
   const int origin = start_of(own);  // of a group that several runs have the first one's alone
-  clear(sums, begin < start ? 0 : origin);
-  int base = start, at = start;
+  clear(sums, continues ? 0 : origin);
+  int base = start, at = start, end = start, row = 0;
+  Rows rows;
   bool unfinished = false;
   while (at < stop) {
+    end = __shfl_sync(0xffffffffu, ends, group - first_end);
     const int last = min(end, stop);
-    const int next_end = __ldg(starts + group + 2), next_row = __ldg(rows_of + group + 1);
-    const Rows next_rows = rows_from(from, group + 1, lane);
+    // Asked for here, where the registers are free, for the end of the group.
+    row = read_at_once(rows_of + group);
+    rows = rows_from<true>(from, group, lane);
     do {
       #pragma unroll
       for (int p = 0; p < PREFETCH; ++p) {
@@ -126,8 +133,9 @@ __device__ __forceinline__ void multiply_sparse(
       base += PREFETCH, next_values += PREFETCH * LEFT_DIGITS * 32;
       next_places = own_places(next_places, PREFETCH, 0);
     } while (base < last);
+    const bool goes_on = continues && at == start;
     at = last;
-    if (begin < start) {
+    if (goes_on) {
       #pragma unroll
       for (int i = 0; i < ALL_SUMS; ++i) pieces[(warp * ALL_SUMS + i) * 32 + number] = sums[i];
     } else if (last < end) {
@@ -137,7 +145,7 @@ __device__ __forceinline__ void multiply_sparse(
       finish(sums, rows, own, from, y, row, lane);
     }
     clear(sums, origin);
-    begin = end, end = next_end, row = next_row, rows = next_rows, ++group;
+    if (++group - first_end == 32) ends = ends_from(group), first_end = group;
   }
   __syncthreads();
   if (!unfinished) return;
