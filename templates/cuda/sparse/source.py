@@ -100,12 +100,12 @@ __device__ __forceinline__ void multiply_sparse(
   Step ahead[PREFETCH];
   #pragma unroll
   for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
-  // Where groups end, of as many as lanes: what a group begins with is in registers.
+  // Where 32 groups end, one a lane: what a group begins with is in registers.
   const auto ends_from = [&](int first) {
     return read_at_once(starts + min(first + 1 + number, TERMS / 8));
   };
   const bool continues = __ldg(starts + group) < start;  // a group of the warp before
-  int ends = ends_from(group), first_end = group;
+  int ends = ends_from(group & ~31);
   const Channels own = terms_of(from);
   load_panel(smem, of_panel, b, first_column, thread);
   if constexpr (STAGED) __syncthreads();
@@ -116,7 +116,7 @@ __device__ __forceinline__ void multiply_sparse(
   Rows rows;
   bool unfinished = false;
   while (at < stop) {
-    end = __shfl_sync(0xffffffffu, ends, group - first_end);
+    end = __shfl_sync(0xffffffffu, ends, group & 31);
     const int last = min(end, stop);
     // Asked for here, where the registers are free, for the end of the group.
     row = read_at_once(rows_of + group);
@@ -145,7 +145,7 @@ __device__ __forceinline__ void multiply_sparse(
       finish(sums, rows, own, from, y, row, lane);
     }
     clear(sums, origin);
-    if (++group - first_end == 32) ends = ends_from(group), first_end = group;
+    if ((++group & 31) == 0) ends = ends_from(group);
   }
   __syncthreads();
   if (!unfinished) return;
