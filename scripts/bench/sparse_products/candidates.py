@@ -34,6 +34,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--most", type=int, default=3, help="configurations by --each")
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--recorded", action="store_true", help="also what shipped records name")
+    parser.add_argument(
+        "--shipped", action="store_true", help="only what is used untuned and what records name"
+    )
     parser.add_argument("--templates", default="", help="names, commas between; default all")
     parser.add_argument("--first", type=int, help="so many templates, those that are preferred")
 
@@ -45,7 +48,8 @@ def jobs_of(
 
     Drawn, named and ablated configurations are of the template that is generally preferred. With
     `--each` also, for each combination of values of some knobs of any template, the configuration
-    of least estimated time, and of these the best.
+    of least estimated time, and of these the best. With `--shipped` there are two at most, what is
+    used untuned and the fastest of the shipped records of all templates.
     """
     names = options.templates.split(",") if options.templates else None
     templates = [
@@ -53,6 +57,8 @@ def jobs_of(
     ]
     templates = templates[: options.first]
     main, *_ = preferred_first(templates)
+    if options.shipped:
+        return shipped_of(number, case, templates, target)
     jobs: list[SparseJob] = []
     for template in templates:
         space = template.space(case.workload, target)
@@ -67,6 +73,18 @@ def jobs_of(
             configs += ablated(space, configs[0]) if template is main else ways_of(configs[0])
         jobs += [SparseJob(number, template.name, config) for config in configs]
     return list(dict.fromkeys(jobs))
+
+
+def shipped_of(
+    number: int, case: SparseCase, templates: list[Template], target: Target
+) -> list[SparseJob]:
+    """The untuned choice, and the fastest record's of any template, if it is another one."""
+    first, *_ = templates
+    chosen = [SparseJob(number, first.name, first.default(case.workload, target))]
+    best = lookup(Database(shipped_records()), case.workload, target, templates, None)
+    if best is not None:
+        chosen.append(SparseJob(number, best.template.name, best.config))
+    return list(dict.fromkeys(chosen))
 
 
 def recorded_of(template: Template, workload: Workload, target: Target) -> list[Any]:

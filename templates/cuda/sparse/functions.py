@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -14,18 +14,30 @@ from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.sparse.config import GROUP, STEP, PanelTiling
+from autoq.templates.cuda.sparse.finish_source import FINISH
 from autoq.templates.cuda.sparse.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.sparse.source import FINISH, HEADING
+from autoq.templates.cuda.sparse.source import HEADING
+from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.short_forms.one_scale import one_scale
-from autoq.templates.epilogue.cuda.short_forms.words import IS_ONE_SCALE, WORDS, words_of
+from autoq.templates.epilogue.cuda.short_forms.read_sums import biased_terms
+from autoq.templates.epilogue.cuda.short_forms.words import (
+    IS_ONE_SCALE,
+    READ,
+    WORDS,
+    words_of,
+)
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
+from autoq.templates.epilogue.cuda.values.elements import SATURATED4
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.workload import Constants
 
+_FOUR = 4
+"""Outputs that are converted together."""
+
 _SHIFT = """
-    own.shift.word[j] = __float_as_uint(rows.shift[r]);"""
+    own.shift.word[j] = __float_as_uint(rows.shift[row]);"""
 
 _PRODUCT = r"""
   if constexpr (LEFT == LEFT_DIGIT && RIGHT == RIGHT_DIGIT)
@@ -72,6 +84,19 @@ def has_one_scale(tiling: Finished) -> bool:
     return workload.epilogue.uniform and bytes_in
 
 
+def _near(tiling: Finished) -> int:
+    """Outputs of a lane that are computed together."""
+    return math.gcd(tiling.workload.n, 4, tiling.neighbours)
+
+
+def has_row_scales(tiling: Finished) -> bool:
+    """Whether outputs are bytes of int32 sums, a bias and a scale of their row, four a time."""
+    epilogue = tiling.workload.epilogue
+    plain = epilogue == Epilogue(epilogue.out_dtype) and epilogue.out_dtype in ("int8", "uint8")
+    whole = not (tiling.workload.floating or tiling.workload.wide)
+    return plain and whole and tiling.planes == 1 and _near(tiling) == _FOUR
+
+
 SCHEDULE = ("values", "places", "starts", "rows_of", "runs", "firsts")
 """Arrays of the panel kernel's schedule."""
 
@@ -92,14 +117,15 @@ def device_functions(
     """
     workload = tiling.workload
     nibbles = is_four_bit(workload.in_dtype)
-    near = math.gcd(workload.n, 4, tiling.neighbours)
+    near = _near(tiling)
     epilogue = ThreadEpilogue(
         rows_as_conv2d(workload), near, scaled=workload.wide or workload.floating
     )
     float_bias = workload.epilogue.float_bias
     finish = FINISH.replace("SHIFT;", _SHIFT if float_bias else "")
     products = _float_product(workload) if workload.floating else _products(tiling)
-    source = HEADING.replace("PRODUCTS", products) + finish + source
+    packing = SATURATED4.replace("_@", "_read").replace("TYPE", "u8")
+    source = HEADING.replace("PRODUCTS", products) + packing + finish + source
     return epilogue.namespace(
         name,
         source + _entry(tiling, schedule),
@@ -111,6 +137,7 @@ def device_functions(
             "DIGIT_BITS": tiling.digit_bits, "SIXTY_FOUR": workload.wide,
             "FLOATS": workload.floating,
             "ONE_SCALE": has_one_scale(tiling), "IS_ONE_SCALE": int(IS_ONE_SCALE),
+            "ROW_SCALES": has_row_scales(tiling),
             "NIBBLES": nibbles * (1 + (workload.in_dtype == "int4")),
             "ROWS_INSIDE": False, "COLUMNS_INSIDE": False, "APART": 1, "STREAMED": False,
             "STORES_WIDE": False,
@@ -179,7 +206,9 @@ def term_specs(tiling: Finished) -> tuple[TensorSpec, ...]:
     if workload.epilogue.out_dtype == "int32":
         return (bias,)
     scales = terms * (2 if workload.epilogue.float_bias else 1)
-    return bias, TensorSpec("scale", (scales,), "float32"), TensorSpec("scalars", (8,), "float32")
+    words = len(SCALAR_NAMES) + WORDS * has_row_scales(tiling)
+    scale = TensorSpec("scale", (scales,), "float32")
+    return bias, scale, TensorSpec("scalars", (words,), "float32")
 
 
 def _bias_dtype(workload: Spmm) -> str:
@@ -213,6 +242,8 @@ def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tupl
     if not workload.floating:
         zero_point = int(constants.get("b_zero_point", 0)) + tiling.b_offset
         bias = bias - zero_point * workload.matrix(constants).row_sums()
+    if has_row_scales(tiling):
+        return _row_terms(tiling, constants, bias, in_order)
     arrays = [in_order(bias).astype(_bias_dtype(workload))]
     if workload.epilogue.out_dtype != "int32":
         arrays.append(packed_scales(workload.epilogue, constants, in_order))
@@ -220,11 +251,37 @@ def pack_terms(tiling: Finished, constants: Constants, rows: np.ndarray) -> tupl
     return tuple(arrays)
 
 
-def _numbers(workload: Spmm, constants: Constants) -> np.ndarray:
-    """The words of one scale for all rows."""
+def _row_terms(
+    tiling: Finished,
+    constants: Constants,
+    bias: np.ndarray,
+    in_order: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, ...]:
+    """Bias, scales and scalars of bytes with scales of rows; behind the scalars one `words.READ`.
+
+    Where its form says so, the former are what `biased_terms` gives, the bias as bits of floats.
+    """
+    epilogue, scale = tiling.workload.epilogue, np.asarray(constants["scale"], np.float32)
+    scalars = packed_scalars(epilogue, constants)
+    largest = _largest_sum(tiling.workload, constants, tiling.b_offset)
+    found = biased_terms(epilogue, scale, bias, largest, scalars)
+    numbers, terms = np.zeros(1, READ), bias.astype(np.int32)
+    if found is not None:
+        numbers, added, scale = found
+        terms = added.view(np.int32)
+    return in_order(terms), in_order(scale), np.concatenate([scalars, words_of(numbers)])
+
+
+def _largest_sum(workload: Spmm, constants: Constants, b_offset: int = 0) -> float:
+    """A bound of the magnitude of sums of values of b, to which b_offset is added."""
     matrix = workload.matrix(constants)
     most = np.abs(matrix.values.astype(np.int64)).max(initial=0) * matrix.lengths.max(initial=0)
-    largest = float(most) * max(map(abs, INTEGER_RANGE[workload.in_dtype]))
+    return float(most) * (max(map(abs, INTEGER_RANGE[workload.in_dtype])) + abs(b_offset))
+
+
+def _numbers(workload: Spmm, constants: Constants) -> np.ndarray:
+    """The words of one scale for all rows."""
+    largest = _largest_sum(workload, constants)
     scale = float(np.asarray(constants["scale"])[0])
     return words_of(one_scale(workload.epilogue.out_dtype, scale, largest))
 

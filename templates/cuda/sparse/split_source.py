@@ -86,7 +86,7 @@ __device__ __forceinline__ void multiply_sparse(
     for (int i = 0; i < ALL_SUMS; ++i) pieces[(warp * ALL_SUMS + i) * 32 + number] = sums[i];
     asm volatile("bar.sync %0, %1;" :: "r"(1 + team), "n"(32 * WARPS) : "memory");
     const int count = min(WARPS, of.steps);
-    if (SHORT && own.form == Form::PACK)
+    if (SHORT && is_short(own))
       finish_shared<SHORT ? Form::PACK : Form::ANY>(
           pieces, count, rows, own, from, y, of.row, lane, warp);
     else if (SHIFTS && own.form == Form::SHIFT)

@@ -23,7 +23,14 @@ constexpr bool WIDENS = NIBBLES && DIGIT_BITS == 8;
 template <bool NARROW> struct InB { using Chunk = uint4; };
 template <> struct InB<true> { using Chunk = uint2; };
 using Chunk = InB<WIDENS>::Chunk;
-__device__ __forceinline__ uint4 whole(uint2 chunk) { return widened(chunk); }
+// Of two chunks a row, columns of the first one come first.
+__device__ __forceinline__ uint4 whole(uint2 chunk) {
+  if constexpr (CHUNKS != 2) return widened(chunk);
+  uint4 bytes;
+  widen<0x6240, 0x7351>(chunk.x, bytes.x, bytes.z);
+  widen<0x6240, 0x7351>(chunk.y, bytes.y, bytes.w);
+  return bytes;
+}
 __device__ __forceinline__ uint4 whole(uint4 chunk) { return chunk; }
 // A chunk of a row of b from `column` on; 0 behind the last column.
 __device__ __forceinline__ Chunk load_columns(const B* b, int row, int column) {
@@ -48,7 +55,9 @@ __device__ __forceinline__ void store_columns(
   for (int c = 0; c < CHUNKS; ++c) {
     unsigned char* place = to + (c ^ moved) * 16;
     const unsigned halves = c % 2 ? 0x7632 : 0x5410;
-    if constexpr (CHUNKS == 2) {
+    if constexpr (CHUNKS == 2 && WIDENS) {
+      *reinterpret_cast<uint2*>(place) = make_uint2(words[2 * c], words[2 * c + 1]);
+    } else if constexpr (CHUNKS == 2) {
       *reinterpret_cast<uint2*>(place) = make_uint2(
           __byte_perm(words[0], words[1], halves), __byte_perm(words[2], words[3], halves));
     } else if constexpr (CHUNKS == 4) {

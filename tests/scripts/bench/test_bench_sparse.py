@@ -172,3 +172,11 @@ def test_the_first_templates_are_those_that_are_used_untuned() -> None:
     everything = [job.template for job in jobs_of(0, case, TARGET, options(""))]
     first = [job.template for job in jobs_of(0, case, TARGET, options("--first 2"))]
     assert first == everything[:2] and len(everything) > 2
+
+
+def test_of_what_ships_there_is_the_untuned_choice_and_the_fastest_record() -> None:
+    case = next(c for c in collection_cases() if c.name == "512x512 dilated by 8, n 256, 0.9")
+    untuned, shipped = jobs_of(0, case, TARGET, options("--shipped"))
+    assert untuned == jobs_of(0, case, TARGET, options("--first 1"))[0]
+    all_recorded = jobs_of(0, case, TARGET, options("--recorded"))
+    assert shipped in all_recorded and shipped != untuned

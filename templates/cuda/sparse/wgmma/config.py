@@ -266,21 +266,25 @@ class LongTiling:
         return self.groups * GROUP
 
     @property
-    def finished_columns(self) -> int:
-        """Columns that a warp finishes together: of two tiles, where bytes are staged.
+    def turns_outputs(self) -> bool:
+        """Whether bytes are staged by squares of two columns of two rows, as stmatrix takes them.
 
-        Nibbles of a byte are columns of two tiles.
+        Nibbles of a byte are columns of two tiles, and a residual is read as y is written.
         """
-        if self.nibbles:
-            return 2 * CHUNK_COLUMNS
         epilogue = self.workload.epilogue
-        staged = element(epilogue.out_dtype).bytes == 1 and epilogue.residual_dtype is None
-        staged = staged and not self.workload.floating
-        return CHUNK_COLUMNS * (2 if staged and self.config.tiles % 2 == 0 else 1)
+        alone = epilogue.residual_dtype is None and not (self.nibbles or self.workload.floating)
+        return alone and element(epilogue.out_dtype).bytes == 1
+
+    @property
+    def finished_columns(self) -> int:
+        """Columns that a warp finishes together: of nibbles those of two tiles are neighbours."""
+        return CHUNK_COLUMNS * (2 if self.nibbles else 1)
 
     @property
     def neighbours(self) -> int:
-        """Columns of a lane that are neighbours in y: of floats two are eight apart."""
+        """Outputs of a lane that are computed together: neighbours in y, or a square."""
+        if self.turns_outputs:
+            return 4
         return 1 if self.workload.floating else self.finished_columns // 8
 
     @property

@@ -16,7 +16,7 @@ __device__ __forceinline__ void multiply_columns(
   #pragma unroll
   for (int i = 0; i < TILES; ++i)
     #pragma unroll
-    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = start_of(own);
+    for (int j = 0; j < TILE_SUMS; ++j) sums[i][j] = NIBBLES ? 0 : start_of(own);
   terms.fetch(from, order * VECTOR, 32 * warp + number);
   const unsigned lane_place = number * PITCH + warp * in_bytes(TILES * 16);
   multiply_stages(sums, ring, row, at, lane_place, number);
@@ -25,7 +25,7 @@ __device__ __forceinline__ void multiply_columns(
     #pragma unroll
     for (int j = 0; j < TILE_SUMS; ++j) {
       asm volatile("" : "+r"(sums[i][j]) :: "memory");
-      if constexpr (NIBBLES) sums[i][j] >>= 4;
+      if constexpr (NIBBLES) sums[i][j] = (sums[i][j] >> 4) + start_of(own);
     }
   const int column = first_column + warp * TILES * 16;
   const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
@@ -43,7 +43,7 @@ __device__ __forceinline__ void multiply_columns(
     finish_rows<decltype(form)::value>(
         sums, own, from, y, terms, staging, first_row, column, lane, warp);
   };
-  if (SHORT && own.form == Form::PACK) finish_all(Is<SHORT ? Form::PACK : Form::ANY>());
+  if (SHORT && is_short(own)) finish_all(Is<SHORT ? Form::PACK : Form::ANY>());
   else if (SHIFTS && own.form == Form::SHIFT) finish_all(Is<SHIFTS ? Form::SHIFT : Form::ANY>());
   else finish_all(Is<LAST>());
 }
@@ -55,6 +55,7 @@ __device__ __forceinline__ void multiply_sparse(
   const int warp = thread / 32, number = thread % 32;
   const Ring ring = {(unsigned)__cvta_generic_to_shared(smem)};
   Places of_rows;
+  const int halves = start_row(starts, lengths, block, number);
   if (warp >= CONSUMERS) of_rows.start_first(heads, block / PANELS, thread - 32 * CONSUMERS);
   if (thread == 0) open_ring(ring);
   if constexpr (CLUSTER > 1) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void multiply_sparse(
     const int* all_places = reinterpret_cast<const int*>(places);
     Values of_values = {nullptr, at, 0, VALUE_BYTES};
     Places of_next;
-    VectorRow row = vector_row_of(starts, lengths, tile), next = row;
+    VectorRow row = row_of(halves), next = row;
     of_rows.go_on(all_places, row, own);
     if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);
     do {
@@ -101,7 +102,7 @@ __device__ __forceinline__ void multiply_sparse(
     unsigned char* terms = smem + RING_BYTES + STAGES * BARRIER_BYTES;
     // Terms of two tiles: warps may still read those of one when others are at the next.
     unsigned char* next_terms = terms + PERSISTENT * TERM_BYTES;
-    VectorRow row = vector_row_of(starts, lengths, tile), next = row;
+    VectorRow row = row_of(halves), next = row;
     do {
       const int order = tile / PANELS, first_column = tile % PANELS * TILE;
       if constexpr (PERSISTENT) next = vector_row_of(starts, lengths, tile + BLOCKS);

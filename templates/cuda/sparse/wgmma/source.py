@@ -114,6 +114,16 @@ __device__ __forceinline__ VectorRow vector_row_of(
   const int order = min(tile, ALL_TILES - 1) / PANELS;
   return {read_here(starts + order), read_here(lengths + order)};
 }
+// A block's first one: even lanes ask for one number and odd ones for the other, in front of the
+// block's barrier. Of a load that all lanes do alike ptxas would wait for the result there, to have
+// it in a uniform register.
+__device__ __forceinline__ int start_row(
+    const int* starts, const int* lengths, int tile, int number) {
+  return read_here((number % 2 ? lengths : starts) + tile / PANELS);
+}
+__device__ __forceinline__ VectorRow row_of(int halves) {
+  return {__shfl_sync(0xffffffffu, halves, 0), __shfl_sync(0xffffffffu, halves, 1)};
+}
 
 // Places of a vector row's columns in b. A lane reads the place of one row of its warp: those of
 // some stages together, of HELD times as many ahead.
@@ -219,6 +229,8 @@ __device__ __forceinline__ void copy_stages(
     const bool here = !CUTS_LAST || first / 32 * 32 < left;
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     if (by_bulk) {
+      // Bulk copies overwrite what ldmatrix has read, which is another way to memory.
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       #pragma unroll 1
       for (int row = 0; row < OWN_ROWS; row += 8) {
         int from[8];

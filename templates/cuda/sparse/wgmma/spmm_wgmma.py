@@ -32,11 +32,11 @@ from autoq.templates.cuda.sparse.wgmma.config import (
 from autoq.templates.cuda.sparse.wgmma.cost import estimated_seconds, features
 from autoq.templates.cuda.sparse.wgmma.kernel_source import COLUMNS_SOURCE
 from autoq.templates.cuda.sparse.wgmma.multiply_source import (
-    FINISH_ROWS,
     MULTIPLY_SOURCE,
     SINGLE_PRODUCTS,
     WHOLE_STAGES,
 )
+from autoq.templates.cuda.sparse.wgmma.outputs_source import FINISH_ROWS
 from autoq.templates.cuda.sparse.wgmma.pack import long_specs, pack_long
 from autoq.templates.cuda.sparse.wgmma.source import LONG_HEADING, RING_SOURCE
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
@@ -200,7 +200,8 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "BULK": config.bulk,
         "RING_BYTES": tiling.ring_bytes, "STAGING_BYTES": tiling.staging_bytes,
         "SIZE": tiling.value_size, "APART": 8 if workload.floating else 1,
-        "STAGES_Y": tiling.stages_outputs, "PERSISTENT": config.persistent,
+        "STAGES_Y": tiling.stages_outputs, "TURNS": tiling.turns_outputs,
+        "PERSISTENT": config.persistent,
         "BLOCKS": tiling.blocks(target), "ALL_TILES": tiling.tiles_of_y,
         "STAGING_START": tiling.staging_start, "BARRIER_BYTES": tiling.barrier_bytes,
         "TERM_BYTES": tiling.term_bytes, "STREAMED": config.streamed,

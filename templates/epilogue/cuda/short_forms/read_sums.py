@@ -20,11 +20,13 @@ import numpy as np
 
 from autoq.templates.arrays.element import INTEGER_RANGE
 from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue.cuda.short_forms.bounds import MAGIC_BITS
 from autoq.templates.epilogue.cuda.short_forms.words import IS_READ, READ
 
 _EXACT = float(1 << 22) - 8.0
 _LARGEST_SUM = float(1 << 29)
 """Sums up to which the bits that they are added to stay those of a positive float."""
+_EXACT_START = np.float64(3 << 22)
 _CLAMPED = 256.0
 """Magnitude from which on every value is an output's bound, whatever its zero point."""
 
@@ -66,3 +68,27 @@ def read_limits(
     found["zero_point"] = most - least - zero_point if odd else zero_point
     found["turned"] = (0xFFFFFFFF * odd) ^ (0x80808080 if least < 0 else 0)
     return found, -1.0 if odd else 1.0
+
+
+def biased_terms(
+    epilogue: Epilogue, scale: np.ndarray, bias: np.ndarray, largest: float, scalars: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """One `words.READ` for sums without their bias, and for each channel what makes values of them.
+
+    Sums start at the bits of 1.5 * 2**23. What is added to them as floats, float32 [k], is the bias
+    less that, so that totals are exact; the scales, float32 [k], follow. scale and scalars: as of
+    `read_limits`; bias: integers [k]; largest: magnitude of the sums of all channels. None where
+    that is not exact.
+    """
+    biased = np.abs(np.asarray(bias).astype(np.float64))
+    if biased.max(initial=0) > _EXACT or largest > _LARGEST_SUM:
+        return None
+    beyond = np.abs(scale.astype(np.float64)) * (_EXACT - biased) >= _CLAMPED
+    if largest > _EXACT and not np.all(beyond):
+        return None
+    found = read_limits(epilogue, scale, np.zeros(len(scale)), scalars)
+    if found is None:
+        return None
+    numbers, factor = found
+    numbers["start"] = MAGIC_BITS
+    return numbers, (bias - _EXACT_START).astype(np.float32), scale * np.float32(factor)

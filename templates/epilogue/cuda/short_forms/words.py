@@ -40,11 +40,13 @@ that the scales of the channels have got."""
 
 READ = np.dtype([
     ("form", "<f4"),
-    ("unused", "<f4", 5),
+    ("unused", "<f4", 4),
+    ("start", "<i4"),
     ("zero_point", "<i4"),
     ("turned", "<u4"),
 ])  # fmt: skip
-"""Of `Form.READ`: what is added to a rounded value, and what turns the bits of four outputs.
+"""Of `Form.READ`: what sums without their bias start from, what is added to a rounded value, and
+what turns the bits of four outputs.
 The words are those that BOUNDED reads without a residual, or a kernel would keep others for it."""
 
 ONE_SCALE = np.dtype([

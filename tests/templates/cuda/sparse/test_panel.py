@@ -258,3 +258,14 @@ def test_the_untuned_choice_of_short_vectors_has_the_least_estimate() -> None:
         assert found[0].name == first
         seconds = [t.estimate(workload, t.default(workload, hopper), hopper) for t in found]
         assert seconds[0] == min(seconds)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("epilogue", [Epilogue(), Epilogue(uniform=True), Epilogue("int32")])
+def test_warps_go_through_more_groups_than_lanes_hold_the_ends_of(epilogue: Epilogue) -> None:
+    workload = Spmm(1203, 32, 80, 8, Structure(640, 4, 40), epilogue=epilogue)
+    config = PanelConfig(32, 4, 1, 2)
+    _, constants = workload.random_case(np.random.default_rng(7))
+    firsts = pack_schedule(PanelTiling(workload, config), constants)[5]
+    assert np.diff(firsts.reshape(-1)).min() > 32 and (firsts.reshape(-1)[1:] % 32).any()
+    assert_right_emulated(TEMPLATE, workload, config, parse_target("cuda:sm_90a"))
