@@ -44,6 +44,7 @@ CASES = [
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},
      {"rows": 4, "stages": 3, "blocks_per_unit": 2}),
     ("sparse_attention_fused", 2, {"warps": 4, "headroom": 1}, {"warps": 4, "headroom": 1}),
+    ("sparse_attention_fused", 3, {"warps": 4, "headroom": 0}, {"warps": 4, "headroom": 0}),
 ]  # fmt: skip
 
 

@@ -6,22 +6,26 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
 from autoq.templates.cuda.sparse_attention.quantisation import Quantisation
+from autoq.templates.cuda.sparse_attention.teams import Teams
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.target import Target
 
 STEP = 32
 """Keys of a step: the reduction of a product of bytes."""
 
-READ_AHEAD = 3
+READ_AHEAD = 2
 """Steps whose words a warp has read ahead."""
+
+_MOST_ITEMS = 2
+"""Parts of a pair's queries that a block which makes bytes of keys and values attends to."""
 
 _STEP_REGISTERS = {64: 48, 128: 82}
 """Of a step and what is read ahead, by the bytes of a row, where nothing limits ptxas."""
 _COPY_REGISTERS = 8
 """More where threads copy keys themselves."""
 _BULK_CAPABILITY = 90
-_SLOT_BYTES = 16
-"""Two barriers."""
+_SLOT_BYTES, _ITEM_BYTES = 16, 16
+"""Two barriers of a slot, and which queries a block has."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +130,30 @@ class FusedTiling:
     @property
     def smem_bytes(self) -> int:
         """Queries, the ring, a factor for each query, and who waits for slots."""
-        queries = self.of_block * GROUP
-        ring = self.config.slots * (self.config.slot * self.row_bytes + _SLOT_BYTES)
-        return queries * self.wide + ring + 4 * queries
+        factors, barriers = 4 * self.of_block * GROUP, self.config.slots * _SLOT_BYTES
+        return self.query_bytes + self.ring_bytes + factors + barriers + _ITEM_BYTES
+
+    @property
+    def query_bytes(self) -> int:
+        return self.of_block * GROUP * self.wide
+
+    @property
+    def ring_bytes(self) -> int:
+        """Keys and values that are there at once."""
+        return self.config.slots * self.config.slot * self.row_bytes
+
+    def teams(self, target: Target) -> Teams | None:
+        """Those of attending blocks that make bytes of keys and values first, which wait in their
+        rings; None where another kernel does that.
+        """
+        once = self.blocks <= target.units
+        twice = self.blocks <= _MOST_ITEMS * target.units and self.resident(target) == 1
+        if not copies_in_bulk(target) or not (once or twice):
+            return None
+        blocks = min(self.blocks, target.units)
+        found = self.quantisation.teams(blocks, self.threads, self.ring_bytes)
+        # What warps find lies where queries do later.
+        return found if found and found.found_bytes <= self.query_bytes else None
 
     def registers(self, target: Target) -> int:
         """Estimate of a thread's registers: sums, what is read ahead, a step.

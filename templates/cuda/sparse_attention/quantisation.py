@@ -13,22 +13,21 @@ from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.dependent_launch import cooperating
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
-from autoq.templates.cuda.sparse_attention.held_source import HELD_SOURCE
 from autoq.templates.cuda.sparse_attention.quantise_source import (
     QUANTISE_SOURCE,
     VALUES_SOURCE,
 )
+from autoq.templates.cuda.sparse_attention.team_source import HELD_SOURCE, TEAM_SOURCE
+from autoq.templates.cuda.sparse_attention.teams import Teams
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
-from autoq.templates.program import Initially, Stage, Workspace
+from autoq.templates.program import Stage, Workspace
 from autoq.templates.target import Target
 
 _THREADS = 256
 _PARTS = 32
 """Parts of a pair's keys and values whose largest magnitudes are taken apart."""
-_HOLDING_THREADS, _MOST_HELD = 1024, 4
-"""Threads of a block that holds its part, and chunks of keys, and of values, of each of them."""
-_MOST_PARTS = 32
-"""A warp's lanes wait for one each."""
+_HOLDING_THREADS, _FOUND_BYTES = 512, 1024
+"""Threads of a block that holds its shares, and shared memory for what its warps find."""
 
 
 @dataclass(frozen=True)
@@ -91,51 +90,40 @@ class Quantisation:
         """Where each key lies among those of its pair."""
         return TensorSpec("places", (self.padded_keys,), "int32")
 
-    def held_parts(self, target: Target) -> int:
-        """Parts of a pair that blocks hold, all at once on the device; 0 where they do not fit."""
-        parts = min(_MOST_PARTS, target.units // self.workload.pairs)
-        if self.queries or parts == 0 or self._turns(parts) > _MOST_HELD:
-            return 0
-        return parts if self._held_bytes(parts) <= target.smem_bytes else 0
+    def teams(self, blocks: int, threads: int, room_bytes: int) -> Teams | None:
+        """Teams of at most so many blocks, each with so much shared memory for keys and values;
+        None where shares of a pair do not fit, or where queries are quantised too.
+        """
+        octets = self.padded_keys * self.wide // 8
+        found = Teams(self.workload.pairs, octets, blocks, threads, room_bytes)
+        return found if found.fits and not self.queries else None
 
-    def _turns(self, parts: int) -> int:
-        """Chunks of keys of a thread."""
-        return -(-self._of_part(parts) // _HOLDING_THREADS)
-
-    def _of_part(self, parts: int) -> int:
-        """Chunks of keys of a part."""
-        return -(-self.padded_keys * (self.wide // 16) // parts)
-
-    def _held_bytes(self, parts: int) -> int:
-        """Shared memory of values, and of a word of each warp and one of all."""
-        return self._turns(parts) * 2 * 16 * _HOLDING_THREADS + 4 * 33
+    def _holding(self, target: Target) -> Teams | None:
+        """Those of a kernel that does nothing else."""
+        room = target.smem_bytes - _FOUND_BYTES
+        return self.teams(target.units, _HOLDING_THREADS, room)
 
     def workspaces(self, target: Target) -> tuple[Workspace, ...]:
         """What is between the stages, and what they leave behind."""
-        parts, pairs = self.held_parts(target), self.workload.pairs
-        between = Workspace(self.maxima)
-        if parts:
-            spec = TensorSpec("largest", (pairs * (parts + 1),), "uint32")
-            between = Workspace(spec, Initially.STAYS_ZERO)
+        holding = self._holding(target)
+        between = holding.meeting if holding else Workspace(self.maxima)
         return (between, *map(Workspace, self.writes))
 
     def stages(self, target: Target) -> tuple[Stage, ...]:
         """Largest magnitudes, then bytes; both at once where blocks hold all keys and values."""
-        parts = self.held_parts(target)
-        return (self._held(parts, target),) if parts else self._in_two(target)
+        holding = self._holding(target)
+        return (self._held(holding, target),) if holding else self._in_two(target)
 
-    def _held(self, parts: int, target: Target) -> Stage:
+    def _held(self, teams: Teams, target: Target) -> Stage:
         own = {
-            "PARTS": parts, "THREADS": _HOLDING_THREADS, "TURNS": self._turns(parts),
-            "OF_PART": self._of_part(parts), "PAIRS": self.workload.pairs,
+            "THREADS": teams.threads, "WARPS": teams.threads // 32, "RELEASES": 0,
+            **self.constants, **teams.constants,
         }  # fmt: skip
-        functions = DeviceNamespace(
-            "sparse_quantise", VALUES_SOURCE + HELD_SOURCE, {}, {**self.constants, **own}
-        )
-        between, *_ = self.workspaces(target)
-        shape = (self.workload.pairs * parts, _HOLDING_THREADS, self._held_bytes(parts))
+        source = VALUES_SOURCE + TEAM_SOURCE + HELD_SOURCE
+        functions = DeviceNamespace("sparse_quantise", source, {}, own)
+        shape = (teams.blocks, teams.threads, teams.smem_bytes + teams.found_bytes)
         _, k, v = self.workload.inputs
-        writes = (*self.writes, between.spec)
+        writes = (*self.writes, teams.meeting.spec)
         return stage(
             functions.function("quantise_held"), (k, v, self.places), writes, shape, target, True
         )

@@ -68,7 +68,7 @@ __device__ __forceinline__ uint4 as_bytes(const uint4 (&halves)[2], float invers
   return make_uint4(bytes[0], bytes[1], bytes[2], bytes[3]);
 }
 // Sixteen values of a row of `rows`; zeros behind its depth and, BOUNDED, behind the last row.
-template <bool BOUNDED = true> __device__ __forceinline__ void read_chunk(
+template <bool BOUNDED = true, bool STAYS = false> __device__ __forceinline__ void read_chunk(
     uint4 (&halves)[2], const void* from, int pair, int row, int rows, int chunk) {
   #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -76,7 +76,13 @@ template <bool BOUNDED = true> __device__ __forceinline__ void read_chunk(
     const int octet = 2 * chunk + i, near = BOUNDED ? min(row, rows - 1) : row;
     const int own = DEPTH == WIDE ? octet : min(octet, OCTETS - 1);
     const uint4* place = reinterpret_cast<const uint4*>(from) + place_of(pair, near, rows);
-    const uint4 found = __ldg(place + own);
+    uint4 found;
+    // A load that stays where it is: others are sunk behind the next barrier.
+    if constexpr (STAYS)
+      asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w) : "l"(place + own));
+    else
+      found = __ldg(place + own);
     const bool there = (!BOUNDED || row < rows) && (DEPTH == WIDE || octet < OCTETS);
     halves[i] = there ? found : make_uint4(0, 0, 0, 0);
   }

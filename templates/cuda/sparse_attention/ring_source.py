@@ -14,16 +14,23 @@ __device__ __forceinline__ void copy_later(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
 }
 
-// Where the keys and values of all pairs lie, and which block this is.
+// A block of keys with their values, of the pair of an item.
+__device__ __forceinline__ const uint4* keys_of(const void* bytes, int item, int number) {
+  const long long before = (long long)(item / PARTS_OF_QUERIES) * KEY_BLOCKS + number;
+  return reinterpret_cast<const uint4*>(bytes) + before * (SLOT_BYTES / 16);
+}
+// The keys and values of all pairs, and where in shared memory the block's item lies: read anew
+// each time, it takes no register.
 struct Source {
   const void* bytes;
-  int block;
-  // Of a block of keys. Found anew: a place that all threads keep takes two registers.
+  unsigned at;
+  __device__ __forceinline__ int item() const {
+    int found;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(found) : "r"(at) : "memory");
+    return found;
+  }
   __device__ __forceinline__ const uint4* of(int number) const {
-    int own = block;
-    asm volatile("" : "+r"(own));
-    const long long before = (long long)(own / PARTS_OF_QUERIES) * KEY_BLOCKS + number;
-    return reinterpret_cast<const uint4*>(bytes) + before * (SLOT_BYTES / 16);
+    return keys_of(bytes, item(), number);
   }
 };
 // Where the ring lies, then for each slot a barrier that opens when its keys are there, then one at
@@ -36,36 +43,39 @@ struct Ring {
 };
 
 // One thread sends for a block of keys and values, which lie together.
-__device__ __forceinline__ void send_for(const Ring& ring, const Source& kv, int number) {
+__device__ __forceinline__ void send_for(const Ring& ring, const uint4* from, int number) {
   const unsigned full = ring.full + number % SLOTS * 8;
   asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
                ::"r"(full), "r"(SLOT_BYTES) : "memory");
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
                " [%0], [%1], %2, [%3];"
-               ::"r"(ring.slot(number)), "l"(kv.of(number)),
+               ::"r"(ring.slot(number)), "l"(from),
                  "r"(SLOT_BYTES), "r"(full) : "memory");
 }
 // All threads copy their pieces of a block of keys.
 __device__ __forceinline__ void load_slot(
-    const Ring& ring, const Source& kv, int number, int thread) {
-  constexpr int ITEMS = SLOT_BYTES / 16;
+    const Ring& ring, const uint4* of_block, int number, int thread) {
+  constexpr int PIECES = SLOT_BYTES / 16;
   if (number < KEY_BLOCKS) {
     asm volatile("" : "+r"(thread));  // as with a block's place
     const unsigned to = ring.slot(number) + thread * 16;
-    const uint4* from = kv.of(number) + thread;
+    const uint4* from = of_block + thread;
     #pragma unroll
-    for (int i = 0; i < ITEMS; i += THREADS) {
-      if (i + THREADS <= ITEMS || thread < ITEMS - i) copy_later(to + i * 16, from + i);
+    for (int i = 0; i < PIECES; i += THREADS) {
+      if (i + THREADS <= PIECES || thread < PIECES - i) copy_later(to + i * 16, from + i);
     }
   }
   asm volatile("cp.async.commit_group;" ::);
 }
 
 // Before the first time, and before a barrier of all threads.
-__device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, int thread) {
+__device__ __forceinline__ void open_ring(
+    const Ring& ring, const Source& kv, int item, int thread) {
+  if (thread == 0)
+    asm volatile("st.shared.s32 [%0], %1;" ::"r"(kv.at), "r"(item) : "memory");
   if constexpr (!BULK) {
     #pragma unroll 1
-    for (int i = 0; i < AHEAD; ++i) load_slot(ring, kv, i, thread);
+    for (int i = 0; i < AHEAD; ++i) load_slot(ring, keys_of(kv.bytes, item, i), i, thread);
     return;
   }
   if (thread == 0) {
@@ -77,7 +87,8 @@ __device__ __forceinline__ void open_ring(const Ring& ring, const Source& kv, in
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     #pragma unroll 1
-    for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i) send_for(ring, kv, i);
+    for (int i = 0; i < SLOTS && i < KEY_BLOCKS; ++i)
+      send_for(ring, keys_of(kv.bytes, item, i), i);
   }
 }
 // Waits for the newest block of keys of a time.
@@ -92,7 +103,7 @@ __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int ti
   } else {
     asm volatile("cp.async.wait_group %0;" ::"n"(AHEAD - 1));
     __syncthreads();
-    load_slot(ring, kv, time + AHEAD, thread);
+    load_slot(ring, kv.of(time + AHEAD), time + AHEAD, thread);
   }
 }
 // A warp is done with the oldest block of keys of a time: how many are not, itself among them, in
@@ -101,6 +112,8 @@ __device__ __forceinline__ void enter(const Ring& ring, const Source& kv, int ti
 __device__ __forceinline__ unsigned leave(const Ring& ring, int time, int lane) {
   unsigned staying = 0;
   if constexpr (BULK) {
+    // Its place is found anew: what waited for its keys would keep a register until here.
+    asm volatile("" : "+r"(time));
     __syncwarp();
     if (lane == 0)
       asm volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%1];"
@@ -118,7 +131,7 @@ __device__ __forceinline__ void replace(
     // All have arrived: what the others released is acquired.
     asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%0], %1; }"
                  ::"r"(ring.left + time % SLOTS * 8), "r"(time / SLOTS & 1) : "memory");
-    send_for(ring, kv, next);
+    send_for(ring, kv.of(next), next);
   }
 }
 """

@@ -1,8 +1,9 @@
-"""Attention under a sparse mask in one kernel behind the quantisation: scores are never in memory.
+"""Attention under a sparse mask in one kernel: scores are never in memory.
 
-Two small kernels quantise k and v. The third quantises queries, keeps them, and sends all keys and
-values of a pair through a ring in shared memory, from where groups of eight queries gather those
-that they see.
+Blocks quantise a share of k and v each, and meet. Then they quantise queries, keep them, and send
+all keys and values of a pair through a ring in shared memory, from where groups of eight queries
+gather those that they see. Where blocks cannot hold all of k and v at once, one or two kernels in
+front quantise these.
 """
 
 from __future__ import annotations
@@ -29,14 +30,17 @@ from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
 from autoq.templates.cuda.sparse_attention.quantise_source import VALUES_SOURCE
 from autoq.templates.cuda.sparse_attention.ring_source import RING_SOURCE
+from autoq.templates.cuda.sparse_attention.rounds_source import ROUNDS_SOURCE
 from autoq.templates.cuda.sparse_attention.schedule import (
     MOST_PLACES,
     OF_PLACE,
     pack_schedule,
     schedule_specs,
 )
+from autoq.templates.cuda.sparse_attention.team_source import TEAM_SOURCE
+from autoq.templates.cuda.sparse_attention.teams import Teams
 from autoq.templates.operators.sparse_attention import SparseAttention
-from autoq.templates.program import Program
+from autoq.templates.program import Program, Workspace
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -129,8 +133,8 @@ def estimate(workload: SparseAttention, config: FusedConfig, target: Target) -> 
     return estimated_seconds(FusedTiling(workload, config), target)
 
 
-def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
-    """The device function of attention."""
+def _attend(tiling: FusedTiling, target: Target, teams: Teams | None) -> DeviceFunction:
+    """The device function of attention, which makes bytes of keys and values where teams do."""
     workload, config = tiling.workload, tiling.config
     most_share = (2**workload.softmax_bits - 1) / 2**config.headroom
     source = f"constexpr float LOG_TOP = {math.log2(most_share):.9g}f;\n{ATTEND_SOURCE}"
@@ -140,18 +144,29 @@ def _attend(tiling: FusedTiling, target: Target) -> DeviceFunction:
         "PARTS_OF_QUERIES": tiling.parts, "READ_AHEAD": READ_AHEAD, "HEADROOM": config.headroom,
         "OF_PLACE": 2 * OF_PLACE, "BULK": copies_in_bulk(target),
     }  # fmt: skip
+    whole, name = VALUES_SOURCE + source + RING_SOURCE + BLOCK_SOURCE, "attend"
+    if teams:
+        blocks = min(tiling.blocks, target.units)
+        own |= {"BLOCKS": blocks, "ITEMS": tiling.blocks, "RELEASES": 1, **teams.constants}
+        whole, name = whole + TEAM_SOURCE + ROUNDS_SOURCE, "quantise_and_attend"
     constants = {**tiling.quantisation.constants, **own}
-    whole = VALUES_SOURCE + source + RING_SOURCE + BLOCK_SOURCE
-    return DeviceNamespace("sparse_attend", whole, {}, constants).function("attend")
+    return DeviceNamespace("sparse_attend", whole, {}, constants).function(name)
 
 
 def build(workload: SparseAttention, config: FusedConfig, target: Target) -> Program:
-    """Three stages: largest magnitudes, bytes, attention."""
+    """One stage where its blocks hold all keys and values, or one behind those that make bytes."""
     tiling = FusedTiling(workload, config)
-    quantisation = tiling.quantisation
-    reads = (workload.inputs[0], *quantisation.writes, *schedule_specs(tiling), _SCALE)
+    quantisation, teams = tiling.quantisation, tiling.teams(target)
+    function, schedule = _attend(tiling, target, teams), (*schedule_specs(tiling), _SCALE)
+    if teams:
+        reads = (*workload.inputs, quantisation.places, *schedule)
+        writes = (*workload.outputs, *quantisation.writes, teams.meeting.spec)
+        shape = (min(tiling.blocks, target.units), tiling.threads, tiling.smem_bytes)
+        attend = stage(function, reads, writes, shape, target, True)
+        return Program((attend,), (teams.meeting, *map(Workspace, quantisation.writes)))
+    reads = (workload.inputs[0], *quantisation.writes, *schedule)
     shape = (tiling.blocks, tiling.threads, tiling.smem_bytes)
-    attend = stage(_attend(tiling, target), reads, workload.outputs, shape, target)
+    attend = stage(function, reads, workload.outputs, shape, target)
     return Program((*quantisation.stages(target), attend), quantisation.workspaces(target))
 
 
@@ -170,5 +185,5 @@ def packed(workload: SparseAttention, config: FusedConfig) -> tuple[TensorSpec, 
 
 
 TEMPLATE = Template(
-    "sparse_attention_fused", 3, matches, space, default, build, pack, packed, estimate=estimate
+    "sparse_attention_fused", 4, matches, space, default, build, pack, packed, estimate=estimate
 )

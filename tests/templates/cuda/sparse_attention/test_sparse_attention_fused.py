@@ -37,7 +37,8 @@ BOTH = (OLDER, HOPPER)
 def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     """The mask [queries, keys] that a schedule stands for; fails where keys are not there."""
     config, workload = tiling.config, tiling.workload
-    order, firsts, words, kept, lies_at = pack_schedule(tiling, constants)
+    order, firsts, both, lies_at = pack_schedule(tiling, constants)
+    words, seen_of = both[:, 0], both[:, 1]
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
     ring, lane = config.slot * config.slots, np.arange(STEP)
@@ -61,7 +62,9 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
             # The newest key of this place in the ring that is there at this time.
             last = (time + 1) * config.slot - 1
             key = last - (last - row.astype(int)) % ring
-            seen = kept[step] >> lane[:, None] & 1 == 1
+            # Of a product's columns four lanes have two neighbours each, for one query.
+            scores = seen_of[step].reshape(GROUP, 4, 1) >> np.arange(8) & 1 == 1
+            seen = scores.reshape(GROUP, 4, 4, 2).transpose(2, 1, 3, 0).reshape(STEP, GROUP)
             assert (key[seen.any(axis=1)] >= (time - tiling.window + 1) * config.slot).all()
             assert (heading >= PARTLY) == (not seen.all())
             for r in range(GROUP):
@@ -183,8 +186,47 @@ def test_outputs_are_right(
         assert_right_emulated(TEMPLATE, workload, config, target)
 
 
+ROWS = replace(WORKLOAD, queries=200, structure=Structure(700, 28, 80))
+
+
 @needs_nvcc
-@pytest.mark.parametrize(("depth", "bits", "arch"), [(128, 16, "sm_90a"), (64, 8, "sm_86")])
+@pytest.mark.parametrize(
+    ("workload", "config", "units", "teams", "lag"),
+    [
+        (ROWS, FusedConfig(8, 1, 512, 3, 1, 1), 5, (2, 2), 0),
+        (replace(ROWS, keys=1100), FusedConfig(8, 1, 256, 6, 2, 1), 5, (1, 5), 1),
+        (
+            replace(ROWS, heads=3, depth=128, keys=600, order="blhd", softmax_bits=16),
+            FusedConfig(4, 1, 128, 6, 1, 1), 19, (1, 19), 2,
+        ),
+        (
+            replace(ROWS, batch=5, heads=5, depth=40, queries=100, dtype="bfloat16", qkv_bits=4,
+                    structure=Structure(13 * 28, 28, 80)),
+            FusedConfig(4, 1, 128, 12, 1, 0), 64, (13, 4), 1,
+        ),
+        (replace(ROWS, queries=64, keys=128), FusedConfig(4, 1, 64, 2, 1, 1), 132, (2, 2), 0),
+    ],
+    ids=["one slot", "many slots", "deep", "two teams of many", "one item"],
+)  # fmt: skip
+def test_blocks_make_bytes_and_attend_to_their_items(
+    workload: SparseAttention,
+    config: FusedConfig,
+    units: int,
+    teams: tuple[int, int],
+    lag: int,
+) -> None:
+    """Of several teams, on a device of so few multiprocessors that most blocks have two items."""
+    target = replace(HOPPER, units=units)
+    found = FusedTiling(workload, config).teams(target)
+    assert found is not None and (found.teams, found.team, found.lag) == (*teams, lag)
+    assert_right_emulated(TEMPLATE, workload, config, target)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("depth", "bits", "arch"),
+    [(128, 16, "sm_90a"), (64, 8, "sm_86"), (64, 8, "sm_90a"), (64, 16, "sm_90a")],
+)
 def test_untuned_choices_spill_nothing(depth: int, bits: int, arch: str) -> None:
     """Of long sequences, whose blocks have as many sums as registers hold."""
     target, structure = parse_target(f"cuda:{arch}"), Structure(419328, 819, 991)

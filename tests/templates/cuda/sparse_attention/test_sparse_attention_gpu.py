@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gpu_kernels import assert_right, gpu_target, sampled
 
+from autoq.templates.cuda.sparse_attention.config import FusedConfig, FusedTiling
 from autoq.templates.cuda.sparse_attention.sparse_attention_fused import TEMPLATE
 from autoq.templates.operators.sparse_attention import ORDERS, SparseAttention
 from autoq.templates.sparse.structure import Structure
@@ -49,4 +50,19 @@ def test_outputs_are_right_with_any_headroom(headroom: int, bits: int) -> None:
     """Of rows so long that sums are shifted many times."""
     target, workload = gpu_target(), replace(LONG, softmax_bits=bits)
     config = replace(TEMPLATE.default(workload, target), headroom=headroom)
+    assert_right(TEMPLATE, workload, [(config, target)], target)
+
+
+@pytest.mark.parametrize(("batch", "items"), [(1, 40), (4, 160), (8, 320)])
+def test_outputs_are_right_where_blocks_hold_a_device(batch: int, items: int) -> None:
+    """Of one item each, of two, and of more than two, for which another kernel makes bytes."""
+    target = gpu_target()
+    workload = SparseAttention(batch, 8, 2560, 1000, 64, Structure(320 * 60, 60, 90))
+    config = FusedConfig(16, 4, 512, 3, 1, 1)
+    if config not in TEMPLATE.space(workload, target):
+        pytest.skip("blocks of this size do not fit")
+    tiling = FusedTiling(workload, config)
+    assert tiling.blocks == items
+    one_stage = len(TEMPLATE.program(workload, config, target).stages) == 1
+    assert one_stage == (target.compute_capability >= 90 and items <= 2 * target.units)
     assert_right(TEMPLATE, workload, [(config, target)], target)
