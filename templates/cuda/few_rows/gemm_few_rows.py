@@ -84,9 +84,7 @@ def build(workload: Gemm, config: FewRowsConfig, target: Target) -> PrimFunc | P
     return Program((Stage(kernel, (*reads, *names[:1]), (*names, "y")),), spaces)
 
 
-def pack(
-    workload: Gemm, config: FewRowsConfig, constants: Constants
-) -> tuple[np.ndarray, ...]:
+def pack(workload: Gemm, config: FewRowsConfig, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight in pieces, then the epilogue's constants."""
     weight = np.asarray(constants["weight"]).reshape(workload.weight_shape)
     epilogue = epilogue_of(workload)
