@@ -45,6 +45,7 @@ CASES: list[Workload] = [
     Conv2d(2, 9, 9, 64, 40, 3, 3, padding=(1, 1, 1, 1), in_dtype="uint4", weight_dtype="int4",
            epilogue=Epilogue("uint4")),
     Gemm(9, 40, 64, epilogue=Epilogue("int32")),
+    Gemm(3, 70, 500, "uint8", "uint8", Epilogue("uint8", "int8", True)),
     Gemm(20, 96, 160, "uint8"),
     Gemm(70, 88, 96, "uint8", epilogue=Epilogue("uint8", "int8", True, factor=True)),
     Gemm(70, 52, 99, epilogue=Epilogue("float16", row_scale=True, activation="gelu")),

@@ -64,6 +64,7 @@ def draw_times(result: Mapping[str, Any], path: Path) -> None:
     size = (16 / 3 * len(panels), 6)
     figure, axes = pyplot.subplots(1, len(panels), figsize=size, squeeze=False)
     for axis, (dtype, found) in zip(axes[0], panels.items(), strict=True):
+        axis.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
         for name, series in found.items():
             places = sorted(series)
             times = [series[place] for place in places]

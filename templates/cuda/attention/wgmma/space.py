@@ -23,11 +23,10 @@ _TILES = (1, 2, 3)
 """Counts of tiles that have all keys with little beyond them."""
 _PRODUCT_REGISTERS = {True: 26, False: 34}
 """What nvcc 13.0 asks for beside accumulators of a product of scores, of floats and of bytes."""
-_UNTUNED: dict[str, Sequence[Any]] = {
-    "small": (0,), "stages": (1, 2), "turns": (False,), "cubics": (0,),
-    "persistent": (False,),
-}  # fmt: skip
-"""Knobs of which the default is always the same, where it is legal."""
+_UNTUNED: dict[str, Sequence[Any]] = {"stages": (1, 2), "turns": (False,), "cubics": (0,)}
+"""Knobs of which the default is always one of these, where it is legal."""
+_UNTUNED_FLOATS: dict[str, Sequence[Any]] = {"small": (0,), "persistent": (False,)}
+"""The same of floats alone."""
 _MOST_KEYS = 256
 """The widest wgmma."""
 
@@ -47,24 +46,13 @@ def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
     )
 
 
-# For so many powers that a thread keeps ptxas needs one register more, or it spills: of 384 keys
-# some 200 bytes, which is faster all the same, so that searches may choose it.
-_KEPT_FOR_ONE_SPARE = 4
-
-
 def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
     """The legal configuration of least estimated time, of the knobs that the estimate knows."""
     legal = space(workload, target)
-    knobs = {**_knobs(workload), **_UNTUNED}
+    knobs = {**_knobs(workload), **_UNTUNED, **(_UNTUNED_FLOATS if workload.floating else {})}
     candidates = (WgmmaAttentionConfig(*values) for values in itertools.product(*knobs.values()))
-
-    def roomy(config: WgmmaAttentionConfig) -> bool:
-        plan = WgmmaAttentionPlan(workload, config, target)
-        kept = plan.tiles * config.tile_keys // 2 if config.keeps_powers else 0
-        return registers(plan) + kept // _KEPT_FOR_ONE_SPARE <= plan.registers.consumer
-
     return min(
-        (config for config in candidates if config in legal and roomy(config)),
+        (config for config in candidates if config in legal),
         key=lambda config: estimate(workload, config, target),
     )
 

@@ -140,7 +140,7 @@ class ThreadEpilogue:
 
     def _finish(self) -> str:
         """`finish`, whose parameters are the pointers that there are."""
-        parameters, fields = self._pointers()
+        parameters, fields = self.pointers()
         return (
             f"__device__ __forceinline__ void finish(const ACC* acc, {parameters}void* y, "
             "int bias_at, int k, int at) {\n"
@@ -153,7 +153,7 @@ class ThreadEpilogue:
 
         It calls function(smem, x, weight, Constants, y, block, thread).
         """
-        parameters, fields = self._pointers()
+        parameters, fields = self.pointers()
         return (
             f"__device__ __forceinline__ void {name}(unsigned char* smem, const X* x, "
             f"const WEIGHT* weight, {parameters}OUT* y, int block, int thread) {{\n"
@@ -161,7 +161,7 @@ class ThreadEpilogue:
             f"  {function}(smem, x, weight, from, y, block, thread);\n}}\n"
         )
 
-    def _pointers(self) -> tuple[str, str]:
+    def pointers(self) -> tuple[str, str]:
         """C++ of the parameters for residual and constants, and of their way into Constants."""
         pointers = [*self.more_inputs(), *self.constant_parameters()]
         types = {item.name: element(moved_as(item.dtype)).c_type for item in pointers}
