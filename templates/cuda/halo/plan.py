@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar
 
 from tvm.script import tirx as T
@@ -22,7 +23,11 @@ from autoq.templates.cuda.device.memory.tma import (
 )
 from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.device.pixel import Pixel
-from autoq.templates.cuda.device.weights import channels_per_thread
+from autoq.templates.cuda.device.weights import (
+    LAST_CHANNELS,
+    channels_per_thread,
+    last_columns,
+)
 from autoq.templates.cuda.halo.operands import CommitGroup
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
@@ -184,13 +189,27 @@ class HaloPlan(HaloPipelinePlan):
 
     def __init__(self, tiling: HaloTiling) -> None:
         super().__init__(tiling)
-        workload, config = self.workload, tiling.config
+        config = tiling.config
         self.load = self
-        self.channels = channels_per_thread(config.block_n)
-        self.groups = config.block_n // (4 * self.channels)
+        last = last_columns(config.block_n)
+        channels = channels_per_thread(config.block_n)
+        self._take_columns(0, channels, (config.block_n - last) // (4 * channels))
+        self.residual_registers = max(1, 2 * self.words)
+        self.of_last_columns = self._for_columns(config.block_n - last) if last else None
+
+    def _for_columns(self, first: int) -> HaloPlan:
+        """A plan like this one of the last columns of a tile, from `first` on."""
+        plan = copy.copy(self)
+        plan._take_columns(first, LAST_CHANNELS, 1)
+        return plan
+
+    def _take_columns(self, first: int, channels: int, groups: int) -> None:
+        """Store groups of columns from `first` on, in which a thread has as many channels."""
+        workload = self.workload
+        self.first_column, self.channels, self.groups = first, channels, groups
         row_epilogue = FragmentRows(
             workload.epilogue,
-            self.channels,
+            channels,
             workload.k,
             tail=self.padded_n != workload.k,
             row_bias=self.classes > 1,
@@ -198,8 +217,7 @@ class HaloPlan(HaloPipelinePlan):
         self.requantise, self.load_residual = row_epilogue.rows(), row_epilogue.load()
         self.words = row_epilogue.residual_words
         self.residual_late = self.words > 0
-        self.residual_registers = max(1, 2 * self.words)
-        self.units = self.blocks * self.groups
+        self.units = self.blocks * groups
 
     def block_bytes(self, block: Any) -> Any:
         """Byte of a halo slot where a block of pixels starts."""
@@ -227,12 +245,15 @@ class HaloPlan(HaloPipelinePlan):
 
     def column(self, group: Any) -> Any:
         """The first column of a group, within a tile."""
-        return group * (4 * self.channels)
+        return self.first_column + group * (4 * self.channels)
 
     def unit(self, step: Any, part: int) -> Unit:
         """The unit that comes at a step of the epilogue; a tile has one part."""
         outer = self.tiling.config.channels_outer
-        return unit_at(step, self.blocks, self.groups, self.channels, outer)
+        place = unit_at(step, self.blocks, self.groups, self.channels, outer)
+        first = place.block * self.block_accumulators + self.first_column // 2
+        accumulator = first + place.group * (2 * self.channels)
+        return Unit(place.index, accumulator, place.block, place.group)
 
     def residual_at(self, unit: Unit, half: Any) -> Any:
         """First register of a fragment row's residual, loaded just before its use."""

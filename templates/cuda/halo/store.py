@@ -38,6 +38,8 @@ class RowStore:
         """A consumer's part of a tile."""
         share = T.meta_var(ThreadShare(place, thread, first_block * 64))
         store_tile(plan, accumulator, self.arrays, smem, share)
+        if plan.of_last_columns is not None:
+            store_tile(plan.of_last_columns, accumulator, self.arrays, smem, share)
 
     @T.inline
     def finish(self, thread):
