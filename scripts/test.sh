@@ -24,4 +24,4 @@ export OPENBLAS_NUM_THREADS=1
 export AUTOQ_CACHE_DIR=${AUTOQ_CACHE_DIR:-$(mktemp -d)}
 .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder "$@"
 # Some fuzzing behind the whole suite; its cases are the first of a fixed seed.
-[ $# -gt 0 ] || scripts/fuzz.sh 20
+[ $# -gt 0 ] || scripts/fuzz.sh 10

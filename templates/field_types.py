@@ -1,4 +1,4 @@
-"""Fields of dataclasses that users make: of their annotated types, and extents of at least 1."""
+"""Fields of dataclasses that users make: of their annotated types, extents, heights of vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from autoq.errors import InputError
@@ -71,3 +71,9 @@ def _check_tuple(first: Any, *others: Any) -> Callable[[Any], bool]:
         and length in (None, len(value))
         and all(check(item) for item in value)
     )
+
+
+def require_vector(vector: int, known: Sequence[int]) -> None:
+    """Raise InputError unless vectors of so many rows are known."""
+    if vector not in known:
+        raise InputError(f"vectors of {vector} rows: choose one of {', '.join(map(str, known))}")

@@ -36,7 +36,6 @@ LONGEST = (
     "templates/cuda/attention/test_attention_wgmma.py",
     "templates/cuda/batched/test_batched_wgmma.py",
     "templates/cuda/mixed/wgmma/test_mixed_compile.py",
-    "templates/cuda/device/test_quantise_panels.py",
     "templates/cuda/wgmma/test_wgmma_last_columns.py",
     "quantization/test_four_bits.py",
     "networks/test_light_models.py",

@@ -18,6 +18,7 @@ from autoq.compilation.selection import Selection, TemplateSelection, select
 from autoq.compilation.zero_choices import zero_choices
 from autoq.devices import Host, resolve
 from autoq.errors import BuildError
+from autoq.frontend.read import require_other_than_model
 from autoq.graph.float_kernels import FloatKernels, float_kernels
 from autoq.graph.ir import Graph, Layer
 from autoq.graph.lowering.layouts import choose_layouts
@@ -110,7 +111,7 @@ def compile(
     require_other(out, *given, settings.knowledge, host.target.source)
     loaded = model if isinstance(model, Graph) else frontend.load(model, input_shapes)
     if not isinstance(model, Graph):
-        require_other(out, model)
+        require_other_than_model(out, model)
     precision = make_precision(settings.precision, settings.threshold, settings.tolerance)
     plain = graph.optimise(loaded, host.target, templates, precision)
     kernels = choose_layouts(plain, LayoutTimes(host, database, templates))

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
 
 from autoq.errors import ModelError
-from autoq.paths import content_of
+from autoq.paths import content_of, require_other
 
 MIN_OPSET, MAX_OPSET = 7, 23
 """Opsets of the default domain whose operators the frontend knows."""
@@ -28,6 +28,27 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
     Raises ModelError for a file that is missing, not ONNX, truncated, of an unknown opset, or
     whose external data is missing or lies outside the model's folder.
     """
+    model, path = _parsed(path)
+    check_model(model, str(path))
+    for tensor in external_tensors(model):
+        _load_external(tensor, path)
+    return model
+
+
+def require_other_than_model(output: Path, path: str | os.PathLike[str]) -> None:
+    """Raise InputError where an output would take the place of a model or of its external data.
+
+    Raises ModelError as `read_model` does for a file that is no model. A pipe, which can be read
+    once, is passed over.
+    """
+    if output.exists() and os.path.isfile(path):
+        model, path = _parsed(path)
+        data = [path.parent / _location(tensor) for tensor in external_tensors(model)]
+        require_other(output, path, *data)
+
+
+def _parsed(path: str | os.PathLike[str]) -> tuple[onnx.ModelProto, Path]:
+    """What a file holds, without its external data, and the path."""
     try:
         path = Path(path)
         content = content_of(path)
@@ -46,10 +67,7 @@ def read_model(path: str | os.PathLike[str]) -> onnx.ModelProto:
         ) from error
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{path}: not an ONNX file (no graph in it); export the model again")
-    check_model(model, str(path))
-    for tensor in external_tensors(model):
-        _load_external(tensor, path)
-    return model
+    return model, path
 
 
 def check_model(model: onnx.ModelProto, source: str) -> None:
@@ -95,13 +113,18 @@ def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     return [t for t in tensors if t.data_location == onnx.TensorProto.EXTERNAL]
 
 
+def _location(tensor: onnx.TensorProto) -> str:
+    """The file of a tensor's external data, below the model's folder."""
+    return next((e.value for e in tensor.external_data if e.key == "location"), "")
+
+
 def _load_external(tensor: onnx.TensorProto, path: Path) -> None:
     folder = path.parent.resolve()
-    location = next((e.value for e in tensor.external_data if e.key == "location"), "")
+    location = _location(tensor)
     where = f"{path}: external data {location!r} of {tensor.name!r}"
     try:
         data = (folder / location).resolve()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
         raise ModelError(f"{where} is no name of a file ({error}); export it again") from error
     if not data.is_relative_to(folder):
         raise ModelError(f"{where} lies outside the model's folder; move it beside the model")

@@ -115,21 +115,24 @@ def cuda_source(lowered: Lowered, target: Target) -> str:
 
 def object_code(lowered: Lowered, target: Target, cache_dir: Path | None) -> bytes:
     """ELF object of the host module, for TVM's ORC loader; the entry is `main`."""
+    if cache_dir is None:
+        return _compiled(lowered, target)
     text = lowered.final_host.script(show_meta=True)
     source = f"{target.arch}\n{tvm.__version__}\n{text}"
-    digest = hashlib.sha256(source.encode()).hexdigest()[:32]
-    entry = cache_dir / f"{digest}.o" if cache_dir else None
-    kept = read_entry(entry, source) if entry else None
+    entry = cache_dir / f"{hashlib.sha256(source.encode()).hexdigest()[:32]}.o"
+    kept = read_entry(entry, source)
     if kept is not None:
         return kept
+    code = _compiled(lowered, target)
+    write_entry(entry, source, code)
+    return code
+
+
+def _compiled(lowered: Lowered, target: Target) -> bytes:
     try:
-        module = _build.codegen_build(lowered.final_host, tvm_target(target))
-        code = _object_file(module)
+        return _object_file(_build.codegen_build(lowered.final_host, tvm_target(target)))
     except _TVM_ERRORS as error:
         raise BuildError(f"LLVM code generation failed: {first_line(str(error))}") from error
-    if entry:
-        write_entry(entry, source, code)
-    return code
 
 
 def _object_file(module: Any) -> bytes:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import InputError
-from autoq.templates.operators.spmm import SHORT_VECTORS, require_vector
+from autoq.templates.field_types import require_vector
+from autoq.templates.operators.spmm import SHORT_VECTORS
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.strided import StridedMatrix, from_strided
 from autoq.templates.sparse.vector_matrix import VectorMatrix, from_dense

@@ -16,7 +16,8 @@ from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.single_operator import CompiledOperator
 from autoq.templates.arrays.element import INTEGER_RANGE, element
 from autoq.templates.epilogue import Epilogue, pack_scalars
-from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm, require_vector
+from autoq.templates.field_types import require_vector
+from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS, Spmm
 from autoq.templates.operators.spmm_dtypes import FLOATS
 from autoq.templates.sparse.conversion import to_vectors
 from autoq.templates.sparse.structure import Structure

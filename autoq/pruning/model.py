@@ -13,7 +13,7 @@ import onnx
 from autoq.calibration import calibration_samples, read_archive
 from autoq.errors import InputError, ModelError
 from autoq.frontend.checks import require_sound
-from autoq.frontend.read import read_model
+from autoq.frontend.read import read_model, require_other_than_model
 from autoq.paths import as_path, require_other, require_writable
 from autoq.pruning.activation_norms import activation_norms
 from autoq.pruning.dead_channels import DeadChannels
@@ -120,7 +120,8 @@ def prune(
         )
     target = as_path(output)
     require_writable(target)
-    require_other(target, model, options.calibration, options.gradients)
+    require_other(target, options.calibration, options.gradients)
+    require_other_than_model(target, model)
     proto = read_model(model)
     require_sound(proto, str(model))
     every, left = find_weights(proto)

@@ -15,7 +15,7 @@ import onnx.version_converter
 from autoq.calibration import calibration_samples, open_input
 from autoq.errors import InputError, ModelError
 from autoq.frontend.checks import require_sound
-from autoq.frontend.read import DYNAMIC, read_model
+from autoq.frontend.read import DYNAMIC, read_model, require_other_than_model
 from autoq.paths import require_other
 from autoq.quantization.border_images import border_additions, unrounded_before
 from autoq.replace_file import replace_file
@@ -63,7 +63,8 @@ def quantize(
     target = Path(output)
     if not target.parent.is_dir():
         raise InputError(f"{output}: the folder {target.parent} does not exist")
-    require_other(target, model, calibration)
+    require_other(target, calibration)
+    require_other_than_model(target, model)
     samples = calibration_samples(proto, calibration)
     if four_bits:
         proto = _with_opset(proto, str(model), FOUR_BIT_OPSET, "4-bit tensors", "8 bits")

@@ -68,6 +68,9 @@ def _check_ports(plan: Plan) -> None:
             if count > 1:
                 raise ArtifactError(f"{count} {kind}s are called {name!r}")
     ports = {*plan.inputs, *plan.outputs}  # an input that is an output as well is there once
+    for name, count in Counter(port.name for port in ports).items():
+        if count > 1:
+            raise ArtifactError(f"an input and an output of other arrays are called {name!r}")
     for port in ports:
         _check_port(port)
     ordered = sorted(ports, key=lambda port: port.slot.offset)

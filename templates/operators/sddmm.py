@@ -13,8 +13,8 @@ from autoq.errors import InputError
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import is_four_bit
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.field_types import require_positive
-from autoq.templates.operators.spmm import SHORT_VECTORS, require_vector
+from autoq.templates.field_types import require_positive, require_vector
+from autoq.templates.operators.spmm import SHORT_VECTORS
 from autoq.templates.oracle.float_sums import lost_share
 from autoq.templates.oracle.random_arrays import random_inputs
 from autoq.templates.sparse.generation import matrix_of_lengths

@@ -20,7 +20,7 @@ from autoq.templates.epilogue import (
     apply_epilogue,
     pack_scalars,
 )
-from autoq.templates.field_types import require_positive
+from autoq.templates.field_types import require_positive, require_vector
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.product import require_uniform
 from autoq.templates.operators.spmm_dtypes import (
@@ -47,12 +47,6 @@ VECTORS = (*SHORT_VECTORS, 16, 32, 64, 128)
 
 _MOST_SUM = (1 << 31) - 1
 _EPILOGUE_CONSTANTS = ("bias", "scale", "scalars", "float_bias")
-
-
-def require_vector(vector: int, known: Sequence[int]) -> None:
-    """Raise InputError unless vectors of so many rows are known."""
-    if vector not in known:
-        raise InputError(f"vectors of {vector} rows: choose one of {', '.join(map(str, known))}")
 
 
 @dataclass(frozen=True)

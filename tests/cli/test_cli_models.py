@@ -76,6 +76,12 @@ def test_external_data_behind_a_link_out_of_the_folder(refused, folder):
     refused("inner/m.onnx", "'weights.bin'", "outside")
 
 
+def test_external_data_behind_links_in_a_circle(refused, folder):
+    external(folder / "m.onnx", "weights.bin", None)
+    (folder / "weights.bin").symlink_to("weights.bin")
+    refused("m.onnx", "'weights.bin'", "'conv.weight'")
+
+
 @pytest.mark.parametrize("opset", [1, 6, 99])
 def test_an_unknown_opset(refused, folder, opset):
     onnx.save(unary("Relu", opset), "m.onnx")

@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from small_models import external
 
 from autoq.cli.options import parse_shapes
 from autoq.cli.tune import TUNERS
@@ -143,6 +144,15 @@ def test_outputs_that_are_the_model(refuses, float_model, verb):
     before = float_model.read_bytes()
     refuses(verb, *OUTPUTS[verb](float_model, float_model), words=("which is read", "another"))
     assert float_model.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["compile", "quantize"])
+def test_outputs_that_are_weights_of_the_model(refuses, folder, verb):
+    weights = np.random.default_rng(0).normal(0, 0.1, (32, 16, 3, 3)).astype(np.float32).tobytes()
+    external(folder / "m.onnx", "weights.bin", weights)
+    refuses(verb, *OUTPUTS[verb]("m.onnx", "weights.bin"), words=("weights.bin", "which is read"))
+    half = ("prune", "m.onnx", "--sparsity", 0.5, "-o", "weights.bin")
+    refuses(*half, words=("weights.bin", "which is read"))
 
 
 def test_outputs_that_are_other_files_which_are_read(refuses, float_model, model, records, folder):

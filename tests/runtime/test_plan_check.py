@@ -154,6 +154,7 @@ JSON = {
     "text for a list": (put(*X, "shape")("12"), "expected a list"),
     "a list for an object": (put(*INPUT)([]), "expected an object"),
     "no text": (put(*OUTPUT, "name")("\ud800"), "no Unicode"),
+    "an output with an input's name": (put(*OUTPUT, "name")("x"), "other arrays are called 'x'"),
     "nothing": (put(*FIRST)(None), "expected an object, found NoneType"),
     "two of three": (put(*LAUNCH, "grid")([1, 2]), "expected 3 values, found 2"),
     "an unknown argument": (put(*LAUNCH, "arguments", 0, "type")("int"), "Buffer"),

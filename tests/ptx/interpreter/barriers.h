@@ -36,7 +36,7 @@ inline Outcome block_barrier(Warp& w, const Instruction& in) {
   if (!in.modifier[1] || barrier.round != round) return DONE;
   w.at_barrier = true;
   w.barrier_round = round;
-  w.waits_for = "barrier " + std::to_string(number);
+  w.awaits = {BARRIER, number};
   return BLOCKED;
 }
 
@@ -51,7 +51,7 @@ inline Outcome cluster_arrive(Warp& w, const Instruction&) {
 inline Outcome cluster_wait(Warp& w, const Instruction&) {
   if (w.cluster_round == 0) throw Fault("barrier.cluster.wait without an arrival");
   if (int32_t(w.block->cluster->barrier.round - w.cluster_round) >= 0) return DONE;
-  w.waits_for = "the cluster's barrier";
+  w.awaits = {"the cluster's barrier"};
   return BLOCKED;
 }
 

@@ -98,7 +98,7 @@ inline Pause run(Warp& w, int64_t slice, bool& moved) {
     Outcome outcome = DONE;
     if (in.aligned && w.active != w.alive) {
       outcome = BLOCKED;
-      w.waits_for = "its other lanes";
+      w.awaits = {"its other lanes"};
     } else if (w.exec) {
       if (in.aligned && w.exec != w.alive) throw Fault("only some lanes of the warp execute it");
       ++launch.instructions;

@@ -60,6 +60,16 @@ struct Copy {
 struct PendingProduct;
 struct Owner;
 struct BulkStore;
+struct MBarrier;
+
+// What blocks a warp, for the report of a deadlock, which makes words of it: a barrier's number, or
+// an mbarrier and its address. A warp asks many times before it goes on.
+inline constexpr char BARRIER[] = "barrier ";
+struct Awaited {
+  const char* what = "";
+  uint32_t number = 0;
+  const MBarrier* mbarrier = nullptr;
+};
 
 struct Warp {
   Block* block = nullptr;
@@ -85,7 +95,7 @@ struct Warp {
   std::vector<BulkStore> stores;
   std::vector<uint32_t> storage;
   std::vector<uint8_t> local;
-  std::string waits_for;  // what blocks it, for the report of a deadlock
+  Awaited awaits;
 
   Warp();
   Warp(Warp&&);

@@ -99,10 +99,7 @@ inline Outcome wait_for_phase(Warp& w, const Instruction& in) {
     const uint64_t parity = in.modifier[0] ? words[lane] & 1 : reinterpret_cast<const uint64_t*>(words)[lane] >> 63;
     const MBarrier& barrier = mbarrier_at(block_of(w, address, false), address);
     done |= uint32_t(barrier.phase != parity) << lane;
-    if (barrier.phase == parity)
-      w.waits_for = "the mbarrier at byte " + std::to_string((address & 0xffffff) - SYSTEM_SHARED) + ": " +
-                    std::to_string(barrier.pending) + " arrivals and " + std::to_string(barrier.bytes) +
-                    " bytes are missing";
+    if (barrier.phase == parity) w.awaits = {"the mbarrier at byte ", address, &barrier};
   });
   if (!done && in.modifier[1]) return BLOCKED;
   put_predicate(w, in.operand[0], done);

@@ -6,6 +6,7 @@
 
 #include "asynchronous.h"
 #include "control.h"
+#include "mbarriers.h"
 
 namespace ptx {
 
@@ -95,6 +96,17 @@ inline std::unique_ptr<Cluster> start_cluster(Launch& launch, uint32_t number) {
   return cluster;
 }
 
+inline std::string words_of(const Awaited& awaits) {
+  std::ostringstream out;
+  out << awaits.what;
+  if (const MBarrier* barrier = awaits.mbarrier)
+    out << (awaits.number & 0xffffff) - SYSTEM_SHARED << ": " << barrier->pending << " arrivals and " << barrier->bytes
+        << " bytes are missing";
+  else if (awaits.what == BARRIER)
+    out << awaits.number;
+  return out.str();
+}
+
 inline std::string stand(const Launch& launch) {
   std::ostringstream out;
   out << "nothing can go on";
@@ -104,7 +116,7 @@ inline std::string stand(const Launch& launch) {
       for (const Warp& w : block.warps) {
         if (!w.alive || ++told > 40) continue;
         out << "\n  block " << block.index[0] << "," << block.index[1] << "," << block.index[2] << " warp "
-            << w.index << " at @" << w.pc << " waits for " << w.waits_for;
+            << w.index << " at @" << w.pc << " waits for " << words_of(w.awaits);
       }
   return out.str();
 }
