@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from autoq.templates.cuda.device.launch.team import Team, WarpSpecialised
+from autoq.templates.cuda.device.weights import (
+    LAST_CHANNELS,
+    channels_per_thread,
+    last_columns,
+)
 from autoq.templates.cuda.halo.tile_shape import TileShape
 
 
@@ -113,3 +118,13 @@ class HaloConvConfig(HaloConfig):
     """
 
     channels_outer: bool
+
+    @property
+    def channels(self) -> int:
+        """Consecutive output channels of a thread, the same in all groups of columns of a tile.
+
+        Of 144 or 208 columns the last ones would be a group of their own (`last_columns`), which
+        this template's epilogue does not store by itself: its groups are all as narrow.
+        """
+        narrow = last_columns(self.block_n) > 0
+        return LAST_CHANNELS if narrow else channels_per_thread(self.block_n)

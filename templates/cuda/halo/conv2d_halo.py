@@ -83,8 +83,9 @@ def pack(workload: Conv2d, config: HaloConvConfig, constants: Constants) -> tupl
     zero_point = int(constants.get("x_zero_point", 0))
     bias = border_bias(workload, weight, np.asarray(constants["bias"]), zero_point)
     matrix = pack_weight(weight, tile, config.block_n)
+    rows = row_channels(config.block_n, config.channels)
     packed = (
-        shared_image(tile_rows(matrix, row_channels(config.block_n), tile.step_bytes)),
+        shared_image(tile_rows(matrix, rows, tile.step_bytes)),
         pad_channels(bias, config.block_n).reshape(-1),
     )
     if workload.epilogue.out_dtype == "int32":

@@ -22,7 +22,6 @@ from autoq.templates.cuda.device.memory.tma import (
 )
 from autoq.templates.cuda.device.mma.descriptors import descriptor_step
 from autoq.templates.cuda.device.pixel import Pixel
-from autoq.templates.cuda.device.weights import channels_per_thread
 from autoq.templates.cuda.halo.operands import CommitGroup
 from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
@@ -186,7 +185,7 @@ class HaloPlan(HaloPipelinePlan):
         super().__init__(tiling)
         workload, config = self.workload, tiling.config
         self.load = self
-        self.channels = channels_per_thread(config.block_n)
+        self.channels = config.channels
         self.groups = config.block_n // (4 * self.channels)
         row_epilogue = FragmentRows(
             workload.epilogue,
