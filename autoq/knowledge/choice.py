@@ -33,15 +33,19 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class Prediction:
-    """A legal configuration, and the log of its time over the workload's best as predicted.
+    """A legal configuration, and what each member of a model predicts of it.
 
-    by_member: the same as each member of the model says it; slowness is their mean.
+    That is the log of its time over the workload's best.
     """
 
     template: Template
     config: Any
-    slowness: float
     by_member: tuple[float, ...]
+
+    @property
+    def slowness(self) -> float:
+        """What the model predicts: the mean over its members."""
+        return float(np.mean(self.by_member))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -71,7 +75,7 @@ def predicted(
         legal = np.array(codes, np.int64)
         features = model.columns.matrix(workload, template.name, space, legal, target)
         found += [
-            Prediction(template, configs[code], float(np.mean(each)), tuple(each.tolist()))
+            Prediction(template, configs[code], tuple(each.tolist()))
             for code, each in zip(codes, model.predict_each(features).T, strict=True)
         ]
     return sorted(found, key=lambda one: one.slowness)
@@ -95,16 +99,24 @@ def most_promising(
 ) -> tuple[Prediction, float] | None:
     """Of `predicted` what promises most over a template's default, and the log of how much.
 
-    What members of the model do not agree on is promised less, by the deviation of what they say.
     None where the default is not among the predictions.
     """
-    own = [one for one in found if one.template is template and one.config == default]
+    own = [i for i, one in enumerate(found) if one.template is template and one.config == default]
     if not own:
         return None
-    gains = np.array(own[0].by_member) - np.array([one.by_member for one in found])
-    promised = gains.mean(axis=1) - gains.std(axis=1)
+    promised = promises(np.array([one.by_member for one in found]).T, own[0])
     best = int(np.argmax(promised))
     return found[best], float(promised[best])
+
+
+def promises(by_member: np.ndarray, default: int) -> np.ndarray:
+    """How much faster than one of them configurations promise to be, as a log: float64 [n].
+
+    by_member: predictions [members, n]; what members do not agree on is promised less, by the
+    deviation of what they say.
+    """
+    gains = by_member[:, default, None] - by_member
+    return np.asarray(gains.mean(axis=0) - gains.std(axis=0))
 
 
 def worthwhile(

@@ -89,7 +89,7 @@ def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, les
         assert all(row.curves.shape == (3, 16) for row in one.rows)
         assert all((np.diff(row.curves, axis=1) >= 0).all() for row in one.rows)
     assert bench_knowing_search.KNOWING in capsys.readouterr().out
-    options.least = 25
+    options.least = 2000
     assert bench_knowing_search.compared(paths, lessons, options) == []
 
 
