@@ -37,7 +37,7 @@ class Lesson:
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
     drawn: tuple[str, ...]
-    slowness: float = 0.5
+    slowness: float = 4.0
 
     @property
     def targets(self) -> np.ndarray:

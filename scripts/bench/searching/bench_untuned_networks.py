@@ -54,8 +54,7 @@ def main() -> None:
     x = np.random.default_rng(1).standard_normal(shape, np.float32)
     wanted = {"defaults": ["--no-shipped-records"]}
     for path in options.knowledge:
-        name = f"{path.parent.name}/{path.name.split('.')[0]}"
-        wanted[name.replace("/", "-")] = [*wanted["defaults"], "--knowledge", str(path)]
+        wanted[path.name.split(".")[0]] = [*wanted["defaults"], "--knowledge", str(path)]
     with scratch_folder() as folder:
         folders = Folders(folder, folder, options.cache or folder / "kernels")
         for network in networks:

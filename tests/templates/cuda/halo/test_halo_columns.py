@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from ptx.kernels import wrong
+from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.device.launch.team import Team
 from autoq.templates.cuda.halo.config import WeightRing
@@ -18,6 +19,7 @@ from autoq.templates.target import parse_target
 TARGET = parse_target("cuda:sm_90a")
 
 
+@needs_nvcc
 @pytest.mark.parametrize("block_n", [144, 176, 208, 240])
 def test_every_column_is_stored(block_n):
     workload = Conv2d(n=1, h=7, w=9, c=32, k=block_n, r=3, s=3, padding=(1, 1, 1, 1))
@@ -25,6 +27,7 @@ def test_every_column_is_stored(block_n):
     assert wrong(TEMPLATE, workload, config, TARGET, ["eager"]) is None
 
 
+@needs_nvcc
 @pytest.mark.parametrize("channels_outer", [False, True])
 def test_columns_of_two_blocks_with_residuals(channels_outer):
     epilogue = Epilogue(out_dtype="uint8", residual_dtype="uint8")
