@@ -10,7 +10,7 @@ from autoq.templates.target import Target
 
 _KNOBS = {
     "tiles": (1, 2, 4),
-    "warps": (1, 2, 4, 8, 16),
+    "warps": (1, 2, 4, 8, 16, 32),
     "splits": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
     "depth": (1, 2, 3, 4, 6, 8),
 }  # fmt: skip
