@@ -45,10 +45,14 @@ def few_rows_space(workload: Gemm, target: Target) -> Space[FewRowsConfig]:
     return Space(FewRowsConfig, _KNOBS, rules, lambda c: features(tiling_of(c), target))
 
 
+_UNTUNED_WARPS = 16
+"""Blocks of more are left to searches."""
+
+
 def few_rows_default(workload: Gemm, target: Target) -> FewRowsConfig:
     """The legal configuration of least estimated time, of equal ones that with fewer splits."""
     legal = few_rows_space(workload, target).enumerate()
     return min(
-        legal,
+        (config for config in legal if config.warps <= _UNTUNED_WARPS),
         key=lambda c: (estimated_seconds(FewRowsTiling(workload, c), target), c.splits, c.warps),
     )
