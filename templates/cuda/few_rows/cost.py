@@ -10,8 +10,8 @@ from autoq.templates.target import Target
 
 # Fitted to 115 configurations of twelve products on an H200 whose weights come from memory.
 _START_SECONDS, _ROW_SECONDS, _FINISH_SECONDS = 1.6e-6, 0.03e-6, 1.1e-6
-"""Of a launch that has nothing to do, of each row of x, and of the last block of a group, which adds
-what others gave."""
+"""Of a launch that has nothing to do, of each row of x, and of the last block of a group, which
+adds what others gave."""
 _CODE_SECONDS = 0.02e-6
 """Of each instruction of the loop's body that loads or multiplies, which no cache holds yet."""
 _WAVE_SECONDS = 1.4e-6
