@@ -23,6 +23,12 @@ _BYTE_SIZES = (
     (8192, 8192, 8192),
 )  # fmt: skip
 
+_FEW_ROWS = (
+    (1, 4096, 25088), (1, 4096, 4096), (1, 1000, 4096), (1, 1000, 2048), (8, 4096, 4096),
+    (8, 1000, 2048), (16, 4096, 4096), (16, 1000, 2048),
+)  # fmt: skip
+"""Linear layers behind convolutions, of VGG-16 and ResNet-50 among them."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -78,6 +84,8 @@ def all_cases() -> list[Case]:
     for words, epilogue in (("", Epilogue()), (" one scale", Epilogue(uniform=True))):
         for m, n, k in _BYTE_SIZES:
             cases.append(Case(f"s8 x s8{words} {m}x{n}x{k}", Gemm(m, n, k, epilogue=epilogue)))
+    for m, n, k in _FEW_ROWS:
+        cases.append(Case(f"s8 x s8 {m}x{n}x{k} cold", Gemm(m, n, k), cold=True))
     for n in (2048, 4096, 8192):
         sums = Gemm(n, n, n, epilogue=Epilogue("int32"))
         cases.append(Case(f"s8 x s8 to int32 {n}x{n}x{n}", sums))

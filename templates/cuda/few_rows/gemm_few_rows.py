@@ -31,6 +31,8 @@ _LEAST_CAPABILITY = 80
 """The first with mma.sync of 16 x 8 x 32 bytes."""
 _WORD = 4
 _BYTES = ("int8", "uint8")
+_ONE_TILE, _LONG = 8, 1024
+"""Rows of one instruction, and values of k of a long reduction."""
 _BEHIND, _PREFERRED = 30, 95
 """Preferences: where other kernels should be faster, and where this should."""
 
@@ -100,8 +102,13 @@ def packed(workload: Gemm, config: FewRowsConfig) -> tuple[TensorSpec, ...]:
 
 
 def preference_for(workload: Gemm, target: Target) -> int:
-    """In front of kernels with tiles of 64 rows."""
-    return _PREFERRED
+    """In front of kernels whose tiles have 64 rows, but for many rows and a short reduction.
+
+    Of 16 x 3072 x 768 an H200 takes 2.2 us where `gemm_wgmma` takes 2.1, of 16 x 1000 x 2048 2.3
+    for 2.9 and of 8 x 1000 x 512 1.4 for 1.5.
+    """
+    short = workload.m > _ONE_TILE and workload.k < _LONG
+    return _BEHIND if short else _PREFERRED
 
 
 TEMPLATE = Template(

@@ -10,7 +10,7 @@ from autoq.templates.target import Target
 
 _KNOBS = {
     "tiles": (1, 2, 4),
-    "warps": (1, 2, 4, 8, 16),
+    "warps": (1, 2, 4, 8, 16, 32),
     "splits": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
     "depth": (1, 2, 3, 4, 6, 8),
 }  # fmt: skip
@@ -45,10 +45,14 @@ def few_rows_space(workload: Gemm, target: Target) -> Space[FewRowsConfig]:
     return Space(FewRowsConfig, _KNOBS, rules, lambda c: features(tiling_of(c), target))
 
 
+_UNTUNED_WARPS = 16
+"""Blocks of more are left to searches."""
+
+
 def few_rows_default(workload: Gemm, target: Target) -> FewRowsConfig:
     """The legal configuration of least estimated time, of equal ones that with fewer splits."""
     legal = few_rows_space(workload, target).enumerate()
     return min(
-        legal,
+        (config for config in legal if config.warps <= _UNTUNED_WARPS),
         key=lambda c: (estimated_seconds(FewRowsTiling(workload, c), target), c.splits, c.warps),
     )

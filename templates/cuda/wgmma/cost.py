@@ -9,6 +9,7 @@ from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.short_forms.allowed import boundable, convertible
+from autoq.templates.operators.conv2d import Conv2d
 
 _LONG_BYTES, _MANY_PRODUCTS = 2048, 1 << 33
 """Bytes of a row of activations, and of all rows, from which on a product is large."""
@@ -25,6 +26,12 @@ _WHOLE_BYTES = 8
 
 Of fewer the L2 takes every sector in two parts. An H200 took 25% longer than without this term for
 537 configurations of 1x1 convolutions and products whose threads have four bytes.
+"""
+
+_SECTOR_BYTES, _CUT_TIMES = 32, 0.8
+"""Of the L2, and how many times as long a sector takes that two tiles of a row share, each of which
+writes a part: rows that are no whole sectors have such a one for each tile. 401,408 rows of 240
+bytes with residuals took an H200 193, 112, 101 and 74 us in tiles of 48, 64, 96 and 128 columns.
 """
 
 _HIDDEN_SECONDS = 0.5e-6
@@ -68,6 +75,11 @@ def features(problem: Problem, config: PipelineConfig) -> dict[str, float]:
         "block_m": config.block_m,
         "seconds_estimate": searched_seconds(problem, config),
     }
+
+
+def rows_are_cut(work: Conv2d) -> bool:
+    """Whether rows of outputs are no whole sectors of the L2."""
+    return work.k * element(work.epilogue.out_dtype).bits // 8 % _SECTOR_BYTES != 0
 
 
 def _instructions(epilogue: Epilogue) -> int:
@@ -140,6 +152,8 @@ def _parts(
     written = element(work.epilogue.out_dtype).bytes
     moved = written + (element(residual).bytes if residual else 0)
     moved = moved * choose(config.channels * written < _WHOLE_BYTES, 2.0, 1.0)
+    if rows_are_cut(work):
+        moved = moved * (1 + _CUT_TIMES * _SECTOR_BYTES / (config.block_n * written))
     elements = config.block_m * config.block_n / config.split_k
     instructions = elements * _instructions(work.epilogue)
     busy = most(

@@ -52,7 +52,7 @@ def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
     knobs = {**_knobs(workload), **_UNTUNED, **(_UNTUNED_FLOATS if workload.floating else {})}
     candidates = (WgmmaAttentionConfig(*values) for values in itertools.product(*knobs.values()))
     return min(
-        (config for config in candidates if config in legal),
+        (c for c in candidates if c.persistent >= bool(c.small) and c in legal),
         key=lambda config: estimate(workload, config, target),
     )
 

@@ -15,6 +15,7 @@ from with_nvcc import needs_nvcc
 from autoq.measure.arrays import random_case, stored_activations
 from autoq.measure.check import complaints
 from autoq.templates.base import Template
+from autoq.templates.cuda.attention import attention_mma_sync
 from autoq.templates.cuda.attention.wgmma import attention_wgmma, attention_wgmma_bytes
 from autoq.templates.cuda.attention.wgmma.config import WgmmaAttentionConfig
 from autoq.templates.cuda.attention.wgmma.cost import registers
@@ -24,6 +25,7 @@ from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
 FLOATS, ROUNDED = attention_wgmma.TEMPLATE, attention_wgmma_bytes.TEMPLATE
+MMA_SYNC = attention_mma_sync.TEMPLATE
 PLAIN = WgmmaAttentionConfig(1, 0, 64, 2, False, False, False, 0, False, 1)
 
 
@@ -98,6 +100,19 @@ def test_defaults_on_wgmma_compile_without_spills(name: str) -> None:
     workload = NAMED[name]
     _, plan = compiled_default(template_of(workload), workload, HOPPER, WgmmaAttentionPlan)
     assert registers(plan) <= plan.registers.consumer
+
+
+@pytest.mark.parametrize(("heads", "small"), [(9, 0), (12, 1)])
+def test_untuned_bytes_are_balanced(heads: int, small: int) -> None:
+    """On 132 multiprocessors, 432 tiles of rows are two rounds, 576 two and a part of one."""
+    types, orders = ("int8",) * 4, dict.fromkeys(("q_order", "k_order", "v_order"), "blhd")
+    work = Attention(8, heads, 384, 384, 64, *types, **orders, quantised_scores=True)
+    config = ROUNDED.default(work, HOPPER)
+    assert config.persistent and config.keeps_powers and config.ahead
+    assert (config.consumers, config.small) == (2, small)
+    assert ROUNDED.preference_of(work, HOPPER) > MMA_SYNC.preference_of(work, HOPPER)
+    few = replace(work, queries=64, keys=64)
+    assert ROUNDED.preference_of(few, HOPPER) < MMA_SYNC.preference_of(few, HOPPER)
 
 
 def test_what_wgmma_declines() -> None:

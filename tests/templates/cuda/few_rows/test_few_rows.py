@@ -16,6 +16,7 @@ from autoq.templates.cuda.few_rows.gemm_few_rows import TEMPLATE
 from autoq.templates.cuda.few_rows.pack import pack_weight
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.registry import matching
 from autoq.templates.target import parse_target
 
 HOPPER, AMPERE = parse_target("cuda:sm_90a"), parse_target("cuda:sm_80")
@@ -100,6 +101,24 @@ def test_right_on_a_gpu(extents: tuple[int, int, int], epilogue: Epilogue) -> No
     workload = Gemm(*extents, epilogue=epilogue)
     configs = [TEMPLATE.default(workload, target), *sampled(TEMPLATE, workload, target, 5, 2)]
     assert_right(TEMPLATE, workload, [(config, target) for config in configs], target)
+
+
+def test_it_is_preferred_but_for_short_reductions_of_many_rows() -> None:
+    for extents, first in (
+        ((1, 1000, 512), True),
+        ((16, 1000, 2048), True),
+        ((16, 99, 768), False),
+    ):
+        found = [template.name for template in matching(Gemm(*extents), HOPPER)]
+        assert (found[0] == TEMPLATE.name) == first and TEMPLATE.name in found
+
+
+def test_the_untuned_choice_streams_large_weights() -> None:
+    """As many bytes are under way as an H200 takes to be fed, in one round of blocks."""
+    for work in (Gemm(1, 4096, 25088), Gemm(8, 4096, 4096), Gemm(16, 4096, 4096)):
+        tiling = FewRowsTiling(work, TEMPLATE.default(work, HOPPER))
+        rounds = tiling.blocks / (HOPPER.units * tiling.resident(HOPPER))
+        assert tiling.config.splits == 1 and 0.5 < rounds <= 1
 
 
 def test_every_block_and_warp_has_pieces() -> None:

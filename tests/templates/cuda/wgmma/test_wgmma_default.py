@@ -10,7 +10,7 @@ import pytest
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.wgmma import default as chosen
-from autoq.templates.cuda.wgmma.cost import untuned_seconds
+from autoq.templates.cuda.wgmma.cost import rows_are_cut, untuned_seconds
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
@@ -67,3 +67,23 @@ def test_the_default_is_the_least_estimate_of_single_candidates(monkeypatch, nam
     space = template.space(workload, TARGET)
     assert space.legal(default)
     assert one_at_a_time(problems[0], space, default) == default
+
+
+@pytest.mark.parametrize("residual", [None, "uint8"])
+@pytest.mark.parametrize(("channels", "width"), [(32, 240), (64, 496), (256, 1936), (32, 144)])
+def test_untuned_threads_store_whole_sectors_of_odd_widths(channels, width, residual):
+    """Tiles of 48 columns fill rows of 240 best, and take two to three times as long."""
+    epilogue = Epilogue("uint8", residual, residual is not None)
+    work = Conv2d(128, 28, 28, channels, width, 1, 1, in_dtype="uint8", epilogue=epilogue)
+    config = load_registry(REGISTRY)["gemm_wgmma"].default(work, TARGET)
+    assert config.channels >= 8 and config.block_n < 256
+    assert config.residual_ahead or not residual
+    assert rows_are_cut(work)
+
+
+def test_rows_are_cut_where_they_are_no_whole_sectors():
+    def cut(width, dtype):
+        return rows_are_cut(Gemm(64, width, 64, epilogue=Epilogue(dtype)).as_conv2d())
+
+    assert cut(240, "int8") and cut(8, "float16") and cut(1001, "float32")
+    assert not (cut(256, "int8") or cut(240, "float16") or cut(8, "float32"))
