@@ -54,7 +54,6 @@ class PickedConfig:
     turned: whether x is turned first, so that what a tile picks are rows of k, read by ldmatrix.
     teams: of consumers, who have pieces of work in turn, so that one multiplies while another one
         stores outputs.
-    across: groups of tiles whose clusters of the same rows follow each other.
     """
 
     rows: int
@@ -72,7 +71,6 @@ class PickedConfig:
     blocks: int = 1
     teams: int = 1
     turned: bool = False
-    across: int = 1
 
 
 @dataclass(frozen=True)

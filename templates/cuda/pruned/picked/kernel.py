@@ -101,7 +101,7 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
             "CHANNELS": tiling.terms, "TERMS": tiling.consumer_words,
             "HELPED": config.helped, "HELPER_REGISTERS": HELPING,
             "FLOAT_BIAS": view.epilogue.float_bias, "ROW_GROUPS": tiling.row_groups,
-            "ITEMS": tiling.items, "CLUSTER": config.cluster, "ACROSS": config.across,
+            "ITEMS": tiling.items, "CLUSTER": config.cluster,
             "CLUSTERS": _clusters(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
         },

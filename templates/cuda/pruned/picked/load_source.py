@@ -41,7 +41,7 @@ __device__ __forceinline__ void load_weights(
   for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
     const int item = item_of(turn, block);
     if (item < 0) break;
-    const int4 tile = __ldg(tiles + tile_at(item) * SIDES + side);
+    const int4 tile = __ldg(tiles + item / ROW_GROUPS * SIDES + side);
     for (int s = 0; s < tile.y; ++s, place.next()) {
       const unsigned full = ring.full + 8 * place.stage;
       const unsigned to = ring.stages + place.stage * W_STAGE;

@@ -61,7 +61,7 @@ __device__ __forceinline__ void multiply_tiles(
   SUM sums[ALL];
   const auto tile_of = [&](int turn) {
     const int item = item_of(turn, block);
-    return item < 0 ? int4{} : __ldg(tiles + tile_at(item) * SIDES + side);
+    return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS * SIDES + side);
   };
   int4 tile = READ_AHEAD ? tile_of(0) : int4{}, next;
   int phase = team == 0;  // whose first turn is at once
@@ -84,7 +84,7 @@ __device__ __forceinline__ void multiply_tiles(
       if constexpr (HELPED) skip_item(outputs, lane);
       continue;
     }
-    const int number = tile_at(item) * SIDES + side;
+    const int number = item / ROW_GROUPS * SIDES + side;
     begin_terms(terms, from, number * WIDTH, consumer, thread % 128);
     hold_entries(terms, places, tile, thread % 128);
     const unsigned char* own = values + (long long)tile.x * W_BYTES;

@@ -9,7 +9,6 @@ from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.cost import features
 from autoq.templates.cuda.pruned.picked.operand import Operand
 from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES
-from autoq.templates.cuda.pruned.tile_wise.space import ACROSS
 from autoq.templates.target import Target
 
 Rule = Callable[[PickedConfig], bool]
@@ -49,7 +48,6 @@ def picked_space(operand: Operand, target: Target) -> Space[PickedConfig]:
         "blocks": (1, 2),
         "teams": (1, 2),
         "turned": (False, True),
-        "across": ACROSS,
     }
 
     def tiling_of(config: PickedConfig) -> PickedTiling:

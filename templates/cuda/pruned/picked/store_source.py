@@ -16,7 +16,7 @@ __device__ __forceinline__ void help_sides(
       if (lane == 0) barrier_arrive(from[side].empty);
     #pragma unroll
     for (int side = 0; side < SIDES; ++side) {
-      const int4 tile = __ldg(tiles + tile_at(item) * SIDES + side);
+      const int4 tile = __ldg(tiles + item / ROW_GROUPS * SIDES + side);
       barrier_wait(from[side].full, phase);
       if (tile.y > 0)
         store_item(from[side].rows, from[side].places, from[side].y, first_row_of(item, block),

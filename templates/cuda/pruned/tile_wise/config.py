@@ -41,7 +41,6 @@ class TileWiseConfig:
         for the banks of shared memory.
     helped: whether a warpgroup more stores outputs while others go on.
     fused: whether these helpers turn x first, in the same launch.
-    across: tiles whose clusters of the same rows follow each other.
     """
 
     rows: int
@@ -56,7 +55,6 @@ class TileWiseConfig:
     swizzled: bool = False
     helped: bool = False
     fused: bool = False
-    across: int = 1
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ struct Stages {
   }
   __device__ __forceinline__ void read_tile() {
     const int item = item_of(turn + 1, block);
-    upcoming = item < 0 ? int2{} : __ldg(reinterpret_cast<const int2*>(tiles + tile_at(item)));
+    upcoming = item < 0 ? int2{} : __ldg(reinterpret_cast<const int2*>(tiles + item / ROW_GROUPS));
   }
   __device__ __forceinline__ void next() {
     if (++stage == last) find();

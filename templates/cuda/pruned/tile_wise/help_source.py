@@ -147,7 +147,7 @@ __device__ __forceinline__ void help(
   if constexpr (FUSED) turn_blocks(x, turned, progress, from.rows, claimed, thread);
   for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn) {
     const int item = item_of(turn, block);
-    const int4 tile = item < 0 ? int4{} : __ldg(tiles + tile_at(item));
+    const int4 tile = item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS);
     if (tile.w == 0) continue;
     if (lane == 0) barrier_arrive(from.empty);
     barrier_wait(from.full, from.phase);

@@ -99,7 +99,7 @@ def _namespace(tiling: TileWiseTiling, target: Target) -> DeviceNamespace:
             "X_STAGE_BYTES": tiling.x_stage_bytes, "CHANNELS": tiling.terms,
             "TERMS": tiling.terms_of_tile, "FLOAT_BIAS": view.epilogue.float_bias,
             "ROW_GROUPS": tiling.row_groups, "ITEMS": tiling.items, "CLUSTER": config.cluster,
-            "AHEAD": config.ahead, "ACROSS": config.across,
+            "AHEAD": config.ahead,
             "CLUSTERS": _clusters(tiling, target), "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
         },

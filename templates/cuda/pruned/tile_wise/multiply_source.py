@@ -112,14 +112,14 @@ __device__ __forceinline__ void multiply_tiles(
   lane_starts(starts, own_row, lane);
   const auto tile_of = [&](int turn) {
     const int item = item_of(turn, block);
-    return item < 0 ? int4{} : __ldg(tiles + tile_at(item));
+    return item < 0 ? int4{} : __ldg(tiles + item / ROW_GROUPS);
   };
   int4 tile = tile_of(0), next;
   for (int turn = 0; turn * CLUSTERS < ITEMS; ++turn, tile = next) {
     next = tile_of(turn + 1);
     if (tile.w == 0) continue;
     const int item = item_of(turn, block);
-    begin_terms(terms, from, tile_at(item) * WIDTH, consumer, thread % 128);
+    begin_terms(terms, from, item / ROW_GROUPS * WIDTH, consumer, thread % 128);
     multiply_tile(sums, ring, place, tile.y, starts, lane);
     await_terms(consumer);
     finish_item(sums, outputs, terms, from, tile, first_row_of(item, block), own_row, lane);

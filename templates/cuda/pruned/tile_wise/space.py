@@ -20,7 +20,6 @@ _STAGES = (2, 3, 4, 5, 6, 8, 10, 12)
 _BLOCKS = (1, 2)
 _JOINED = (1, 2)
 _CLUSTERS = (1, 2)
-ACROSS = (1, 2, 4, 8)
 WIDEST = 256
 """Columns of an instruction."""
 _OTHER_REGISTERS = 32
@@ -42,7 +41,6 @@ def tile_wise_space(view: PrunedProduct, target: Target) -> Space[TileWiseConfig
         "swizzled": (False, True),
         "helped": (False, True),
         "fused": (False, True),
-        "across": ACROSS,
     }
 
     def tiling_of(config: TileWiseConfig) -> TileWiseTiling:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gpu_kernels import assert_right, gpu_target
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
@@ -149,6 +150,20 @@ def test_halves_of_tiles(columns: int, passing: int, boxed: bool) -> None:
     assert TwoFourTiling(view, config).halves(target) == 4
     assert config in TEMPLATE.space(workload, target)
     assert_right_emulated(TEMPLATE, workload, config, target)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("columns", "blocks", "passing", "boxed"), [(192, 2, 96, True), (256, 1, 64, False)]
+)
+def test_halves_on_a_gpu(columns: int, blocks: int, passing: int, boxed: bool) -> None:
+    """Clusters whose last pieces of work are halves, on a part of the multiprocessors."""
+    target = replace(gpu_target(), units=8)
+    workload = replace(BYTES, m=2 * columns + columns // 3, n=512 * blocks, k=1040)
+    if not TEMPLATE.matches(workload, target):
+        pytest.skip("another GPU's kernel")
+    config = TwoFourConfig(columns, 2, blocks, 3, 4, 2, passing, boxed, halved=True)
+    assert_right(TEMPLATE, workload, [(config, target)], target)
 
 
 def test_what_halves_need() -> None:
