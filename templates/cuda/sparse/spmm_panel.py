@@ -189,9 +189,7 @@ def build_panel(tiling: PanelTiling, name: str, gathers: str, target: Target) ->
         smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
-    # Where there is room for one block ptxas is told so: it may spill to have room for two.
-    alone = 1 if tiling.resident(target) == 1 else None
-    return thread_kernel(parameters, tiling.blocks, tiling.threads, target, body, together=alone)
+    return thread_kernel(parameters, tiling.blocks, tiling.threads, target, body)
 
 
 def pack(workload: Spmm, config: PanelConfig, constants: Constants) -> tuple[np.ndarray, ...]:
