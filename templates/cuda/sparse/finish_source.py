@@ -53,46 +53,19 @@ __device__ __forceinline__ Raw<OUT, V> of_read_sums(
   if constexpr (V == 4)
     return {saturated4_read(n[0], n[1], n[2], n[3]) ^ __float_as_uint(numbers.w)};
 }
-// Loads that begin where they stand: ptxas moves those by the non-coherent path to their use.
-__device__ __forceinline__ int read_at_once(const int* from) {
-  int found;
-  asm volatile("ld.global.b32 %0, [%1];" : "=r"(found) : "l"(from) : "memory");
-  return found;
-}
-__device__ __forceinline__ int2 read_at_once(const int2* from) {
-  int2 found;
-  asm volatile("ld.global.v2.b32 {%0, %1}, [%2];"
-               : "=r"(found.x), "=r"(found.y) : "l"(from) : "memory");
-  return found;
-}
-__device__ __forceinline__ float2 read_at_once(const float2* from) {
-  const int2 found = read_at_once(reinterpret_cast<const int2*>(from));
-  return {__int_as_float(found.x), __int_as_float(found.y)};
-}
-__device__ __forceinline__ longlong2 read_at_once(const longlong2* from) {
-  longlong2 found;
-  asm volatile("ld.global.v2.b64 {%0, %1}, [%2];"
-               : "=l"(found.x), "=l"(found.y) : "l"(from) : "memory");
-  return found;
-}
 // What the epilogue takes for a lane's two rows of a group.
-template <bool AT_ONCE = false>
 __device__ __forceinline__ Rows rows_from(const Constants& from, int group, const Lane& lane) {
-  const auto read = [&](const auto* of) {
-    if constexpr (AT_ONCE) return read_at_once(of);
-    else return __ldg(of);
-  };
   Rows rows = {};
   if constexpr (ONE_SCALE) return rows;
   const int pair = group * 4 + lane.number % 4;
-  const auto bias = read(reinterpret_cast<const Sum<SIXTY_FOUR>::pair*>(from.bias) + pair);
+  const auto bias = __ldg(reinterpret_cast<const Sum<SIXTY_FOUR>::pair*>(from.bias) + pair);
   rows.bias[0] = bias.x, rows.bias[1] = bias.y;
   if constexpr (!WIDE) {
-    const float2 scale = read(reinterpret_cast<const float2*>(from.scale) + pair);
+    const float2 scale = __ldg(reinterpret_cast<const float2*>(from.scale) + pair);
     rows.scale[0] = scale.x, rows.scale[1] = scale.y;
   }
   if constexpr (FLOAT_BIAS) {
-    const float2 shift = read(reinterpret_cast<const float2*>(from.scale + TERMS) + pair);
+    const float2 shift = __ldg(reinterpret_cast<const float2*>(from.scale + TERMS) + pair);
     rows.shift[0] = shift.x, rows.shift[1] = shift.y;
   }
   return rows;

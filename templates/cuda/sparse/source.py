@@ -100,27 +100,20 @@ __device__ __forceinline__ void multiply_sparse(
   Step ahead[PREFETCH];
   #pragma unroll
   for (int p = 0; p < PREFETCH; ++p) fetch_first(ahead[p], next_values, next_places, p);
-  // Where 32 groups end, one a lane: what a group begins with is in registers.
-  const auto ends_from = [&](int first) {
-    return read_at_once(starts + min(first + 1 + number, TERMS / 8));
-  };
-  const bool continues = __ldg(starts + group) < start;  // a group of the warp before
-  int ends = ends_from(group & ~31);
+  int begin = __ldg(starts + group), end = __ldg(starts + group + 1), row = __ldg(rows_of + group);
   const Channels own = terms_of(from);
+  Rows rows = rows_from(from, group, lane);
   load_panel(smem, of_panel, b, first_column, thread);
   if constexpr (STAGED) __syncthreads();
   int sums[ALL_SUMS];
   const int origin = start_of(own);  // of a group that several runs have the first one's alone
-  clear(sums, continues ? 0 : origin);
-  int base = start, at = start, end = start, row = 0;
-  Rows rows;
+  clear(sums, begin < start ? 0 : origin);
+  int base = start, at = start;
   bool unfinished = false;
   while (at < stop) {
-    end = __shfl_sync(0xffffffffu, ends, group & 31);
     const int last = min(end, stop);
-    // Asked for here, where the registers are free, for the end of the group.
-    row = read_at_once(rows_of + group);
-    rows = rows_from<true>(from, group, lane);
+    const int next_end = __ldg(starts + group + 2), next_row = __ldg(rows_of + group + 1);
+    const Rows next_rows = rows_from(from, group + 1, lane);
     do {
       #pragma unroll
       for (int p = 0; p < PREFETCH; ++p) {
@@ -133,9 +126,8 @@ __device__ __forceinline__ void multiply_sparse(
       base += PREFETCH, next_values += PREFETCH * LEFT_DIGITS * 32;
       next_places = own_places(next_places, PREFETCH, 0);
     } while (base < last);
-    const bool goes_on = continues && at == start;
     at = last;
-    if (goes_on) {
+    if (begin < start) {
       #pragma unroll
       for (int i = 0; i < ALL_SUMS; ++i) pieces[(warp * ALL_SUMS + i) * 32 + number] = sums[i];
     } else if (last < end) {
@@ -145,7 +137,7 @@ __device__ __forceinline__ void multiply_sparse(
       finish(sums, rows, own, from, y, row, lane);
     }
     clear(sums, origin);
-    if ((++group & 31) == 0) ends = ends_from(group);
+    begin = end, end = next_end, row = next_row, rows = next_rows, ++group;
   }
   __syncthreads();
   if (!unfinished) return;

@@ -42,7 +42,7 @@ template <Form FORM> __device__ __forceinline__ void finish_shared(
       #pragma unroll
       for (int i = 1; i < WARPS; ++i)
         if (i < count) sum = added(sum, piece[i * ALL_SUMS * 32]);
-      return sum + start_of(own);
+      return sum;
     };
     const int at = row * N + lane.column + c;
     store<OUT, FINISHED>(y + at, row_outputs<FORM, FINISHED>(sum_of, rows, r, own, from, at));
@@ -67,7 +67,7 @@ __device__ __forceinline__ void multiply_sparse(
   const Channels own = terms_of(from);
   const Rows rows = rows_from(from, group, lane);
   int sums[ALL_SUMS];
-  clear(sums, WARPS == 1 ? start_of(own) : 0);
+  clear(sums, warp == 0 ? start_of(own) : 0);
   // Each warp's first step is there, be it of zeros: nothing is asked before its rows are read.
   int at = warp;
   const auto multiply = [&](const Step& step, Step& next) {

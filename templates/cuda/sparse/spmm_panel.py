@@ -189,9 +189,12 @@ def build_panel(tiling: PanelTiling, name: str, gathers: str, target: Target) ->
         smem = builder.alloc_buffer((tiling.smem_bytes,), "uint8", scope="shared.dyn", align=128)
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
-    # Where there is room for one block ptxas is told so: it may spill to have room for two.
-    alone = 1 if tiling.resident(target) == 1 else None
-    return thread_kernel(parameters, tiling.blocks, tiling.threads, target, body, together=alone)
+    # ptxas may spill to have room for a second block, which shared memory has none for. Blocks of
+    # all warps have what one alone has.
+    alone = tiling.resident(target) == 1 and config.warps < _WARPS[-1]
+    return thread_kernel(
+        parameters, tiling.blocks, tiling.threads, target, body, together=1 if alone else None
+    )
 
 
 def pack(workload: Spmm, config: PanelConfig, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -1,8 +1,9 @@
 """CUDA source of products of long vectors: from a warp's sums to the outputs of its columns.
 
 Bytes are made of squares, two columns of two rows, which is what `stmatrix` takes of a lane, of
-eight rows by 16 columns, four of these at once. Terms of rows lie in shared memory and are read two
-eights of rows ahead: read where they are used, each would be waited for behind the store before.
+eight rows by 16 columns, up to four of these at once. Terms of rows lie in shared memory and are
+read two eights of rows ahead: read where they are used, each would be waited for behind the store
+before.
 """
 
 from __future__ import annotations
@@ -50,8 +51,7 @@ __device__ __forceinline__ void write(uint4* to, const uint4& sixteen) {
 // epilogue.
 constexpr int FEW = STAGES_Y ? 4 / sizeof(OUT) : 4;
 constexpr int STAGED_EIGHTS = EIGHTS < FEW ? EIGHTS : FEW;
-constexpr int STORED_EIGHTS =
-    !TURNS || TILES >= 4 ? 1 : STAGED_EIGHTS * TILES < 4 ? STAGED_EIGHTS : 4 / TILES;
+constexpr int STORED_EIGHTS = TURNS && TILES == 1 ? STAGED_EIGHTS : 1;
 constexpr int FINISHED = COLUMNS / 16, MATRICES = STORED_EIGHTS * TILES;
 constexpr int AHEAD = 2;  // of eights whose terms are read
 template <Form FORM> struct Is { static constexpr Form value = FORM; };
