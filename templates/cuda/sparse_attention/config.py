@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from autoq.templates.cuda.device.launch.occupancy import allocated, blocks_held
 from autoq.templates.cuda.sparse_attention.quantisation import Quantisation
-from autoq.templates.cuda.sparse_attention.teams import Teams
+from autoq.templates.cuda.sparse_attention.teams import Teams, copies_in_bulk
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.target import Target
 
 STEP = 32
 """Keys of a step: the reduction of a product of bytes."""
 
-READ_AHEAD = 2
+READ_AHEAD = 3
 """Steps whose words a warp has read ahead."""
 
 _MOST_ITEMS = 2
@@ -23,7 +23,6 @@ _STEP_REGISTERS = {64: 48, 128: 82}
 """Of a step and what is read ahead, by the bytes of a row, where nothing limits ptxas."""
 _COPY_REGISTERS = 8
 """More where threads copy keys themselves."""
-_BULK_CAPABILITY = 90
 _SLOT_BYTES, _ITEM_BYTES = 16, 16
 """Two barriers of a slot, and which queries a block has."""
 
@@ -47,11 +46,6 @@ class FusedConfig:
     slots: int
     ahead: int
     headroom: int
-
-
-def copies_in_bulk(target: Target) -> bool:
-    """Whether a slot of keys comes by one bulk copy."""
-    return target.compute_capability >= _BULK_CAPABILITY
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from autoq.templates.cuda.sparse_attention.quantise_source import (
     VALUES_SOURCE,
 )
 from autoq.templates.cuda.sparse_attention.team_source import HELD_SOURCE, TEAM_SOURCE
-from autoq.templates.cuda.sparse_attention.teams import Teams
+from autoq.templates.cuda.sparse_attention.teams import Teams, copies_in_bulk
 from autoq.templates.operators.sparse_attention import GROUP, SparseAttention
 from autoq.templates.program import Stage, Workspace
 from autoq.templates.target import Target
@@ -117,6 +117,7 @@ class Quantisation:
     def _held(self, teams: Teams, target: Target) -> Stage:
         own = {
             "THREADS": teams.threads, "WARPS": teams.threads // 32, "RELEASES": 0,
+            "BULK": copies_in_bulk(target),
             **self.constants, **teams.constants,
         }  # fmt: skip
         source = VALUES_SOURCE + TEAM_SOURCE + HELD_SOURCE

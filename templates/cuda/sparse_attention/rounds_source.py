@@ -33,27 +33,35 @@ __device__ __forceinline__ void close_ring(const Ring& ring, int thread) {
   }
 }
 
+__device__ __forceinline__ int hidden(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
+}
 __device__ __forceinline__ void quantise_and_attend(
     unsigned char* smem, const void* q, const void* k, const void* v, const void* places_of,
-    const void* order, const void* firsts, const void* words_of, const void* scale, void* y,
+    const void* order, const void* firsts, const void* words_of, const void* kept,
+    const void* scale, void* y,
     void* kv_bytes, void* kv_steps, void* meeting, int block, int thread) {
   const Places places{smem};
   const Schedule schedule{
       reinterpret_cast<const int*>(order), reinterpret_cast<const unsigned*>(firsts),
-      reinterpret_cast<const unsigned*>(words_of)};
+      reinterpret_cast<const unsigned*>(words_of), reinterpret_cast<const unsigned*>(kept)};
   unsigned* words = reinterpret_cast<unsigned*>(meeting);
   Begin begin;
-  if (TEAMS * TEAM == BLOCKS || block < TEAMS * TEAM) {
+  // Asked where all blocks are of teams as well: ptxas knows then that a warp's lanes are together
+  // behind it, and takes places that they share for uniform.
+  if (hidden(block) < TEAMS * TEAM) {
     // What blocks find lies where queries do later, and what they hold in the ring.
     const Shares shares(smem + Q_BYTES, smem, words, k, v, places_of, kv_bytes, kv_steps, block,
                         thread);
     begin.find(schedule, block, thread / 32, thread % 32);
     shares.start();
-    shares.make_bytes([&] { begin.read<true>(q, schedule, block, thread % 32); });
+    shares.make_bytes();
   } else {
     begin.find(schedule, block, thread / 32, thread % 32);
-    begin.read<true>(q, schedule, block, thread % 32);
   }
+  // On their way while other blocks' bytes come to be seen.
+  begin.read<true>(q, schedule, block, thread % 32);
   attend_item(begin, places, kv_bytes, kv_steps, schedule, scale, y, block, thread,
               Round{kv_bytes, words, block});
   if constexpr (ITEMS > BLOCKS) {

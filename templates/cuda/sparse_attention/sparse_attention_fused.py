@@ -24,7 +24,6 @@ from autoq.templates.cuda.sparse_attention.config import (
     READ_AHEAD,
     FusedConfig,
     FusedTiling,
-    copies_in_bulk,
 )
 from autoq.templates.cuda.sparse_attention.cost import estimated_seconds
 from autoq.templates.cuda.sparse_attention.quantisation import stage
@@ -38,7 +37,7 @@ from autoq.templates.cuda.sparse_attention.schedule import (
     schedule_specs,
 )
 from autoq.templates.cuda.sparse_attention.team_source import TEAM_SOURCE
-from autoq.templates.cuda.sparse_attention.teams import Teams
+from autoq.templates.cuda.sparse_attention.teams import Teams, copies_in_bulk
 from autoq.templates.operators.sparse_attention import SparseAttention
 from autoq.templates.program import Program, Workspace
 from autoq.templates.target import Target

@@ -14,10 +14,12 @@ TEAM_SOURCE = r"""
 // Octets of keys of a block's share of a pair; a thread has TURNS octets of keys and values.
 constexpr int SHARE = (PADDED_KEYS * UNITS + TEAM - 1) / TEAM;
 static_assert(TURNS == (2 * SHARE + THREADS - 1) / THREADS, "as packed");
-// Pairs in front of one that becomes bytes which are measured by then; two more are on their way.
-static_assert(BUFFERS == (LAG + 2 < OF_TEAM ? LAG + 2 : OF_TEAM), "as packed");
 // Whether threads have as many octets as each other, all of them of keys.
 constexpr bool EVEN = SHARE % THREADS == 0 && SHARE * TEAM == KEYS * UNITS && DEPTH == WIDE;
+// Whether a share comes by two bulk copies: its rows lie together, those of k and those of v.
+constexpr bool IN_BULK = EVEN && BULK && ROW_STEP == 1;
+// Behind what warps find of each pair of a buffer, and the team of one: a barrier of each buffer.
+constexpr int FOUND_BYTES = (BUFFERS * WARPS + 2) / 2 * 8;
 
 __device__ __forceinline__ uint2 octet_as_bytes(const uint4& v, float inverse) {
   const unsigned words[4] = {v.x, v.y, v.z, v.w};
@@ -80,8 +82,30 @@ struct Shares {
   __device__ __forceinline__ uint4* octet(int p, int turn) const {
     return buffers + (p % BUFFERS * TURNS + turn) * THREADS;
   }
+  __device__ __forceinline__ unsigned full(int p) const {
+    return (unsigned)__cvta_generic_to_shared(shared) + FOUND_BYTES + p % BUFFERS * 8;
+  }
+  // By one thread.
+  __device__ __forceinline__ void send_in_bulk(int p) const {
+    constexpr int BYTES = SHARE * 16;
+    const long long before = (long long)(first + p) * KEYS * OCTETS + own * SHARE;
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+                 ::"r"(full(p)), "n"(2 * BYTES) : "memory");
+    #pragma unroll
+    for (int i = 0; i < 2; ++i)
+      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                   " [%0], [%1], %2, [%3];"
+                   ::"r"((unsigned)__cvta_generic_to_shared(buffers - thread)
+                         + (p % BUFFERS * TURNS * THREADS) * 16 + i * BYTES),
+                     "l"(reinterpret_cast<const uint4*>(i ? v : k) + before), "n"(BYTES),
+                     "r"(full(p)) : "memory");
+  }
   // A group of copies, empty where there is no such pair.
   __device__ __forceinline__ void send_for(int p) const {
+    if constexpr (IN_BULK) {
+      if (thread == 0 && has(p)) send_in_bulk(p);
+      return;
+    }
     if (has(p)) {
       #pragma unroll
       for (int turn = 0; turn < TURNS; ++turn) {
@@ -96,9 +120,21 @@ struct Shares {
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
-  // A warp's largest magnitudes of a pair, once all groups but the newest one are there.
+  // Waits for the oldest group of as many as there are buffers.
+  __device__ __forceinline__ void await_copies(int p) const {
+    if constexpr (!IN_BULK) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(BUFFERS - 1) : "memory");
+      return;
+    }
+    unsigned there = 0;
+    while (!there)
+      asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                   " selp.u32 %0, 1, 0, p; }"
+                   : "=r"(there) : "r"(full(p)), "r"(p / BUFFERS & 1) : "memory");
+  }
+  // A warp's largest magnitudes of a pair.
   __device__ __forceinline__ void measure(int p) const {
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    await_copies(p);
     unsigned most[2] = {0, 0};
     #pragma unroll
     for (int turn = 0; turn < TURNS; ++turn) {
@@ -156,9 +192,29 @@ struct Shares {
       asm volatile("red.release.gpu.global.add.u32 [%0], 1;"
                    :: "l"(words + PAIRS * TEAM + first + p) : "memory");
   }
-  __device__ __forceinline__ void start() const { send_for(0), send_for(1); }
-  // then: what is done when all but the last bytes are made. Ends with a barrier.
-  template <typename Then> __device__ __forceinline__ void make_bytes(const Then& then) const {
+  // All buffers are filled.
+  __device__ __forceinline__ void start() const {
+    if constexpr (IN_BULK) {
+      if (thread == 0) {
+        #pragma unroll
+        for (int i = 0; i < BUFFERS; ++i)
+          asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(full(i)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      }
+    }
+    #pragma unroll 1
+    for (int p = 0; p < BUFFERS; ++p) send_for(p);
+    if constexpr (IN_BULK) __syncthreads();
+  }
+  // A buffer that became bytes is filled anew; a group of copies each time.
+  __device__ __forceinline__ void refill(int done) const {
+    const int next = done >= 0 ? done + BUFFERS : OF_TEAM;
+    // All threads have read what a bulk copy replaces; of other copies each replaces its own.
+    if (IN_BULK && has(next)) __syncthreads();
+    send_for(next);
+  }
+  // Pairs are measured ahead of those that become bytes. Ends with a barrier.
+  __device__ __forceinline__ void make_bytes() const {
     const int warp = thread / 32, last = min(OF_TEAM, PAIRS - first) - 1;
     #pragma unroll 1
     for (int p = 0; p <= last + LAG; ++p) {
@@ -167,14 +223,17 @@ struct Shares {
       __syncthreads();
       if (p <= last && warp == p % WARPS) publish(p);
       if (done > 0 && thread == (p + 1) % WARPS * 32) release(done - 1);
-      if (done == last) then();
       if (done >= 0) {
         if (warp == (p + WARPS - 1) % WARPS) meet(done);
         __syncthreads();
         convert(done);
       }
-      send_for(p + 2);
+      refill(done);
     }
+    if (IN_BULK && thread == 0)
+      #pragma unroll
+      for (int i = 0; i < BUFFERS; ++i)
+        asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(full(i)) : "memory");
     __syncthreads();
     if (thread == 0) release(last);
   }
@@ -208,7 +267,7 @@ __device__ __forceinline__ void quantise_held(
   const Shares shares(smem, smem + BUFFERS * TURNS * 16 * THREADS, words, k, v, places, kv_bytes,
                       kv_steps, block, thread);
   shares.start();
-  shares.make_bytes([] {});
+  shares.make_bytes();
   if (thread < 32) leave_words<TEAMS * TEAM>(shares.words, thread);
 }
 """

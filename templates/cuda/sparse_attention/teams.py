@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.program import Initially, Workspace
+from autoq.templates.target import Target
 
 _LANES = 32
 """Blocks of a team at most: one lane of a warp waits for each."""
@@ -15,6 +16,14 @@ _BUFFERS = 3
 """Of a pair that becomes bytes, one that is measured and one on its way."""
 _MOST_TURNS = 16
 """Of a thread's octets of a pair, of whose places each takes a register."""
+
+
+_BULK_CAPABILITY = 90
+
+
+def copies_in_bulk(target: Target) -> bool:
+    """Whether a slot of keys comes by one bulk copy, and a share of a pair by two."""
+    return target.compute_capability >= _BULK_CAPABILITY
 
 
 @dataclass(frozen=True)
@@ -91,8 +100,9 @@ class Teams:
 
     @property
     def found_bytes(self) -> int:
-        """Shared memory for what warps find of each of those pairs, and the team of one."""
-        return 4 * (self.buffers * self.threads // 32 + 1)
+        """Shared memory for what warps find of those pairs, and the team of one; for barriers."""
+        words = self.buffers * self.threads // 32 + 1
+        return 8 * (-(-words // 2) + self.buffers)
 
     @property
     def fits(self) -> bool:
