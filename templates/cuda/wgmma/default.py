@@ -13,15 +13,13 @@ from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.input_once import default_input_once
 from autoq.templates.cuda.device.weights import MOST_CHANNELS, ceil_div
 from autoq.templates.cuda.wgmma.config import PERSISTENT
-from autoq.templates.cuda.wgmma.cost import rows_are_cut, untuned_seconds
+from autoq.templates.cuda.wgmma.cost import untuned_seconds
 from autoq.templates.cuda.wgmma.problem import Problem
 
 _MOST_STAGES = 8
 _SEARCHED = (80, 144, 160)
 """Left to searches: an H200 took 8.8 us for 1576 x 768 x 3072 in tiles of 80 channels, which the
 estimate likes best, 8.5 in those of 96 and 7.7 in the best of 160."""
-_SEARCHED_CUT = (*_SEARCHED, 256)
-"""The same where rows of outputs are no whole sectors: none of 256 was timed there."""
 _MOST_ACCUMULATORS = 176
 """The most accumulators of a thread. Tiles with 192 are left to searches too: one was timed so far,
 128 x 192 in turn."""
@@ -59,9 +57,8 @@ def _candidates(problem: Problem, space: Space[Any]) -> np.ndarray:
     knobs = space.knobs
     names = list(knobs)
     tried = [name for name in names if name in _TRIED]
-    left_out = _SEARCHED_CUT if rows_are_cut(problem.workload) else _SEARCHED
     places = [
-        [i for i, value in enumerate(knobs[name]) if name != "block_n" or value not in left_out]
+        [i for i, value in enumerate(knobs[name]) if name != "block_n" or value not in _SEARCHED]
         for name in tried
     ]
     grid = [axis.ravel() for axis in np.meshgrid(*places, indexing="ij")]
