@@ -26,6 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sampled_collection import OUTPUTS, SampledCase, sampled_collection
 from checkout import commit
+from compared_cases.row_lines import text_of
 from sparse_products.kernels import SparseJob, measure, prepare
 
 from autoq.devices import require_device, resolve
@@ -114,13 +115,6 @@ def jobs_of(number: int, case: SampledCase, target: Target) -> list[SparseJob]:
     """The default of the first template."""
     template = matching(case.workload, target)[0]
     return [SparseJob(number, template.name, template.default(case.workload, target))]
-
-
-def text_of(result: Mapping[str, Any]) -> str:
-    """JSON with a row a line."""
-    rows = ",\n ".join(json.dumps(row) for row in result["rows"])
-    head = json.dumps({**result, "rows": []}, indent=1).removesuffix("[]\n}")
-    return f"{head}[\n {rows}\n]}}\n"
 
 
 def means(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

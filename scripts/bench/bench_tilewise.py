@@ -34,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.pruned_cases import PrunedCase, cases, convolutions
 from cases.pruned_networks import NETWORKS, network_cases
 from checkout import commit
+from compared_cases.row_lines import text_of
 from pruned_products.kernels import Asked, Candidate, Prepared, prepare, prepared
 from pruned_products.peers import PEERS, peer_times
 
@@ -131,7 +132,7 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
     def write() -> None:
         if options.output:
             heading = {"device": str(host.device), "driver": host.driver}
-            options.output.write_text(json.dumps({**heading, "rows": rows}, indent=1) + "\n")
+            options.output.write_text(text_of({**heading, "rows": rows}))
         written[0] = time.monotonic()
 
     def add(case: PrunedCase, row: dict[str, Any]) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compared_cases.row_lines import rounded
+
 from autoq.templates.operators.residual_gemm import ResidualGemm
 
 Row = Mapping[str, Any]
@@ -51,20 +53,9 @@ def merged(rows: Sequence[Row], new: Row, tables: Sequence[str]) -> list[Row]:
 
 def write(path: Path, rows: Sequence[Row], paper: Mapping[str, Any]) -> None:
     """Write rows and the paper's own figures, a line for each row."""
-    lines = ",\n".join(f"  {json.dumps(_rounded(row))}" for row in rows)
+    lines = ",\n".join(f"  {json.dumps(rounded(row))}" for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{{\n "rows": [\n{lines}\n ],\n "paper": {json.dumps(paper, indent=1)}\n}}\n')
-
-
-def _rounded(value: Any) -> Any:
-    """What a row holds, with six digits of every float."""
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, Mapping):
-        return {name: _rounded(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    return value
 
 
 def _key(row: Row) -> tuple[str, str]:

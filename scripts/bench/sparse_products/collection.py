@@ -22,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cases.sparse_cases import ONE_SCALE
+from compared_cases.row_lines import text_of
 from peers.vector_kernels import KERNELS
 
 from sparse_products.plots import draw_collection
@@ -147,9 +148,7 @@ def main() -> None:
                    for file in files)],
         "means": means(rows), "rows": rows,
     }  # fmt: skip
-    lines = ",\n ".join(json.dumps(row) for row in rows)
-    head = json.dumps({**result, "rows": []}, indent=1).removesuffix("[]\n}")
-    options.output.with_suffix(".json").write_text(f"{head}[\n {lines}\n]}}\n")
+    options.output.with_suffix(".json").write_text(text_of(result))
     draw_collection(result, options.output.with_suffix(".png"))
     for row in result["means"]:
         if row["sparsity"] is None:
