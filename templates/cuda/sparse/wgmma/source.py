@@ -229,8 +229,6 @@ __device__ __forceinline__ void copy_stages(
     const bool here = !CUTS_LAST || first / 32 * 32 < left;
     const unsigned to = ring.rows(at.stage) + first * PITCH;
     if (by_bulk) {
-      // Bulk copies overwrite what ldmatrix has read, which is another way to memory.
-      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
       #pragma unroll 1
       for (int row = 0; row < OWN_ROWS; row += 8) {
         int from[8];
