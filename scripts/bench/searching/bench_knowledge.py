@@ -117,8 +117,7 @@ def main() -> None:
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
-    parser.add_argument("--folds", type=int, default=0,
-                        help="groups of shapes that are left out together; 0: each by itself")  # fmt: skip
+    parser.add_argument("--folds", type=int, default=0, help="groups of shapes to leave out (each)")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
