@@ -37,7 +37,7 @@ class Lesson:
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
     drawn: tuple[str, ...]
-    slowness: float = 4.0
+    slowness: float = 0.5
 
     @property
     def targets(self) -> np.ndarray:
