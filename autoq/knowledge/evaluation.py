@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.knowledge.choice import default_of, knobs_apart, promises
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lookup import template_versions
+from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 
@@ -36,9 +36,9 @@ class LeftOut:
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
-    to be the fastest of the defaults and what is a knob away from them, which is what
-    `choice.predicted` takes (of all without a default), and the logarithm of what that promises
-    over the default, NaN without one.
+    to be the fastest of the defaults and best estimates, which are what `choice.predicted` takes
+    (of all without a default), and the logarithm of what that promises over the default, NaN
+    without one.
     """
 
     lesson: Lesson
@@ -120,24 +120,25 @@ class _Held:
         default = preferred.name, preferred.default(lesson.workload, lesson.target)
         trials = zip(lesson.templates, lesson.configs, strict=True)
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
-        self._candidates = np.array([
-            knobs_apart(config, default_of(templates[name], lesson.workload, lesson.target)) < 2
-            for name, config in zip(lesson.templates, lesson.configs, strict=True)
-        ])  # fmt: skip
+        self._candidates = np.ones(len(lesson.seconds), bool)
+        if self._default is not None:
+            own = np.array(lesson.templates) == preferred.name
+            drawn = np.array(lesson.drawn)
+            self._candidates = (drawn == DEFAULT) | (own & (drawn == ESTIMATED))
+            self._candidates[self._default] = True
         self._shares: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
     def rank(self, model: KnowledgeModel, counts: Sequence[int]) -> None:
         """Take in a model's order."""
-        by_member = model.predict_each(self._lesson.matrix(model.columns))
-        order = np.argsort(by_member.mean(axis=0), kind="stable")
+        slowness = model.predict(self._lesson.matrix(model.columns))
+        order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
-        if self._default is None:
-            self._choices.append((self._over_best(int(order[0])), math.nan))
-            return
-        promised = np.where(self._candidates, promises(by_member, self._default), -math.inf)
-        first = int(np.argmax(promised))
-        self._choices.append((self._over_best(first), float(promised[first])))
+        first = int(order[self._candidates[order]][0])
+        promised = math.nan
+        if self._default is not None:
+            promised = float(slowness[self._default] - slowness[first])
+        self._choices.append((self._over_best(first), promised))
 
     def _over_best(self, trial: int) -> float:
         return float(self._lesson.seconds[trial] / self._lesson.seconds.min())

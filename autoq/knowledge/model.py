@@ -57,8 +57,7 @@ class About:
     device and arch: of the records; versions: of the templates, by name; trials and workloads:
     how many; failed: configurations that failed, each with its template; date of the newest record;
     decides: preferred templates of the workloads whose untuned choice the model makes, each with
-    how much faster than the default that choice must promise to be (1.0 for any), None for all;
-    members: boosters whose mean the model is.
+    how much faster than the default that choice must promise to be (1.0 for any), None for all.
     """
 
     device: str
@@ -69,7 +68,6 @@ class About:
     failed: Sequence[tuple[str, Mapping[str, Any]]]
     date: str
     decides: Mapping[str, float] | None = None
-    members: int = 4
 
 
 class KnowledgeModel:
@@ -98,19 +96,6 @@ class KnowledgeModel:
             return np.empty(0)
         found = self._booster.inplace_predict(features, validate_features=False)
         return np.asarray(found, dtype=np.float64)
-
-    def predict_each(self, features: np.ndarray) -> np.ndarray:
-        """As `predict`, of every member by itself: float64 [members, n]."""
-        members = self.about.members
-        rounds = self._booster.num_boosted_rounds() // members
-        found = [
-            self._booster.inplace_predict(
-                features, iteration_range=(i * rounds, (i + 1) * rounds), validate_features=False
-            )
-            for i in range(members)
-        ]
-        # The members' trees hold their share of the mean.
-        return np.asarray(found, dtype=np.float64) * members
 
     def save(self, path: Path) -> int:
         """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
@@ -201,7 +186,7 @@ def trained(
     about = About(
         device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
         _failed(lessons), date,
-        None if decides is None else dict(sorted(decides.items())), _MEMBERS,
+        None if decides is None else dict(sorted(decides.items())),
     )  # fmt: skip
     return KnowledgeModel(_mean(boosters), about)
 

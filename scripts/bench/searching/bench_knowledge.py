@@ -117,7 +117,6 @@ def main() -> None:
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
-    parser.add_argument("--folds", type=int, default=0, help="groups of shapes to leave out (each)")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
@@ -126,9 +125,9 @@ def main() -> None:
     lessons = lessons_of(gathered(paths), templates)
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
-        jobs=options.jobs, least=options.least, folds=options.folds,
+        jobs=options.jobs, least=options.least,
     )  # fmt: skip
-    data = {**result(found, options.seeds), "folds": options.folds}
+    data = result(found, options.seeds)
     options.output.write_text(json.dumps(data, indent=1) + "\n")
     print(json.dumps({k: v for k, v in data.items() if k != "cases"}, indent=1))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autoq.knowledge.choice import most_promising, predicted
+from autoq.knowledge.choice import predicted
 from autoq.knowledge.lessons import Lesson, shape_of
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.database import Database
@@ -21,10 +21,6 @@ from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import from_dict, to_dict
-
-NETWORK_LEFT_OUT = "network_left_out"
-LEFT_OUT = ("shape_left_out", NETWORK_LEFT_OUT)
-"""What models have not seen that choose: the workload's shape, or any shape of the record file."""
 
 DEVICE = "NVIDIA H200"
 """Whose records are looked up."""
@@ -91,7 +87,7 @@ class Models:
 
 def chosen(
     workload: Workload, shapes: set[str], database: Database, models: Models,
-    templates: Sequence[Template], target: Target, ways_left_out: Sequence[str] = LEFT_OUT,
+    templates: Sequence[Template], target: Target,
 ) -> Choices | None:  # fmt: skip
     """What each way takes; None without a record. shapes: of the whole file."""
     best = lookup(database, workload, target, templates, DEVICE)
@@ -101,11 +97,13 @@ def chosen(
     default = Candidate(matches[0].name, matches[0].default(workload, target))
     ways = {"record": Candidate(best.template.name, best.config), "default": default}
     promised = {}
-    for way in ways_left_out:
-        left_out = shapes if way == NETWORK_LEFT_OUT else {shape_of(workload)}
+    for way, left_out in (
+        ("shape_left_out", {shape_of(workload)}), ("network_left_out", shapes)
+    ):  # fmt: skip
         found = predicted(models.without(left_out), workload, matches, target)
-        best = most_promising(found, matches[0], default.config)
-        if best:  # else the model knows nothing of the preferred template, and makes no choice
-            ways[way] = Candidate(best[0].template.name, best[0].config)
-            promised[way] = math.exp(best[1])
+        ours = [one.slowness for one in found
+                if Candidate(one.template.name, one.config) == default]  # fmt: skip
+        if ours:  # else the model knows nothing of the preferred template, and makes no choice
+            ways[way] = Candidate(found[0].template.name, found[0].config)
+            promised[way] = math.exp(ours[0] - found[0].slowness)
     return Choices(workload, matches[0].name, ways, promised)
