@@ -46,15 +46,33 @@ def space(workload: Attention, target: Target) -> Space[WgmmaAttentionConfig]:
     )
 
 
+# For so many powers that a thread keeps ptxas needs one register more, or it spills or puts
+# products one behind the other; fewer do for heads of up to so many values without a mask, where
+# some 80 bytes in local memory cost less than they gain.
+_KEPT_FOR_ONE_SPARE, _KEPT_UNMASKED, _SMALL_HEAD = 4, 12, 64
+
+
 def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
     """The legal configuration of least estimated time, of the knobs that the estimate knows."""
     legal = space(workload, target)
     knobs = {**_knobs(workload), **_UNTUNED, **(_UNTUNED_FLOATS if workload.floating else {})}
     candidates = (WgmmaAttentionConfig(*values) for values in itertools.product(*knobs.values()))
+    masked = bool(workload.mask_axes) or workload.causal
+    crowded = not (workload.floating or masked or workload.depth > _SMALL_HEAD)
+
+    def compiles_well(config: WgmmaAttentionConfig) -> bool:
+        if masked and config.keeps_powers and config.ahead:
+            return False
+        plan = WgmmaAttentionPlan(workload, config, target)
+        kept = plan.tiles * config.tile_keys // 2 if config.keeps_powers else 0
+        spare = kept // (_KEPT_UNMASKED if crowded else _KEPT_FOR_ONE_SPARE)
+        return registers(plan) + spare <= plan.registers.consumer
+
     return min(
-        (c for c in candidates if c.persistent >= bool(c.small) and c in legal),
+        (c for c in candidates
+         if c.persistent >= bool(c.small) and c in legal and compiles_well(c)),
         key=lambda config: estimate(workload, config, target),
-    )
+    )  # fmt: skip
 
 
 def key_unit(workload: Attention) -> int:

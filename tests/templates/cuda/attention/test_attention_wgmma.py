@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,6 +101,19 @@ def test_defaults_on_wgmma_compile_without_spills(name: str) -> None:
     workload = NAMED[name]
     _, plan = compiled_default(template_of(workload), workload, HOPPER, WgmmaAttentionPlan)
     assert registers(plan) <= plan.registers.consumer
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("keys", "depth", "options"),
+    [(282, 64, {"causal": True}), (423, 64, {}), (297, 128, {"causal": True, "mask_axes": "bn"})],
+)
+def test_untuned_bytes_of_crowded_threads_compile_without_spills(
+    keys: int, depth: int, options: dict[str, Any]
+) -> None:
+    """Kept powers leave few registers; with a mask ptxas puts products one behind the other."""
+    workload = Attention(1, 9, keys, keys, depth, **BYTES, quantised_scores=True, **options)
+    compiled_default(ROUNDED, workload, HOPPER, WgmmaAttentionPlan)
 
 
 @pytest.mark.parametrize(("heads", "small"), [(9, 0), (12, 1)])
