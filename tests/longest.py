@@ -45,6 +45,7 @@ LONGEST = (
     "templates/cuda/mma_sync/test_mma_sync_build.py",
     "templates/cuda/grouped/test_grouped.py",
     "templates/cuda/wgmma/test_wgmma_tail.py",
+    "templates/cuda/sparse_attention/test_sparse_attention_fused.py",
     "scripts/test_ablation.py",
     "templates/cuda/wgmma/test_weighing.py",
     "templates/cuda/wgmma/test_wgmma_sums.py",

@@ -166,19 +166,19 @@ __device__ __forceinline__ float step_at(const void* kv_steps, int at) {
   return y;
 }
 
-// round: how the item follows others of its block.
+// turn: how the item follows others of its block.
 template <typename Round> __device__ __forceinline__ void attend_item(
     Begin& begin, const Places& places, const void* kv_bytes, const void* kv_steps,
     const Schedule& schedule, const void* scale, void* y_of, int item, int thread,
-    const Round& round) {
+    const Round& turn) {
   const int warp = thread / 32, lane = thread % 32;
   const Ring ring = places.ring();
   const Source kv = places.source(kv_bytes);
-  round.start(places, thread);
+  turn.start(places, thread);
   const float of_k = step_at(kv_steps, item / PARTS_OF_QUERIES * 2);
   const float common = of_k * __ldg(reinterpret_cast<const float*>(scale)) * LOG2E;
   begin.own.keep(places.smem, places.factors(), common, warp, lane);
-  round.go(thread);
+  turn.go(thread);
   const unsigned keys = ring.keys;
   int at = begin.at;
   unsigned words[READ_AHEAD];
