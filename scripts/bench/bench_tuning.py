@@ -177,6 +177,20 @@ def _text(row: dict[str, Any]) -> str:
     )
 
 
+def known_networks(parser: argparse.ArgumentParser, names: str) -> list[str]:
+    """Networks that `make_model` makes, of names separated by commas; ends the program else."""
+    networks = names.split(",")
+    if unknown := set(networks) - set(NETWORKS):
+        parser.error(f"unknown networks: {', '.join(sorted(unknown))}")
+    return networks
+
+
+def heading(host: Host, commit_here: str) -> dict[str, Any]:
+    """What the results of a run begin with, without a case yet."""
+    date = datetime.date.today().isoformat()
+    return {"device": host.device, "date": date, "commit": commit_here, "cases": []}
+
+
 def main() -> int:
     """1 if any model got slower or any budget was not kept."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -195,13 +209,8 @@ def main() -> int:
     options = parser.parse_args()
     host = resolve(options.target)
     require_device(host)
-    networks = options.networks.split(",")
-    if unknown := set(networks) - set(NETWORKS):
-        parser.error(f"unknown networks: {', '.join(sorted(unknown))}")
-    result: dict[str, Any] = {
-        "device": host.device, "date": datetime.date.today().isoformat(),
-        "commit": options.commit, "cases": [],
-    }  # fmt: skip
+    networks = known_networks(parser, options.networks)
+    result = heading(host, options.commit)
 
     def write(rows: list[dict[str, Any]]) -> None:
         options.output.write_text(json.dumps({**result, "cases": rows}, indent=1) + "\n")

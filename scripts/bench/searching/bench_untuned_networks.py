@@ -11,11 +11,9 @@ JSON, a row after each network.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,9 +22,9 @@ from autoq.scratch import scratch_folder, sweep
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from bench_tuning import IMAGE, INPUT, Folders, compiled, in_turn
+from bench_tuning import IMAGE, INPUT, Folders, compiled, heading, in_turn, known_networks
 from checkout import commit
-from make_model import NETWORKS, make_network
+from make_model import make_network
 
 
 def main() -> None:
@@ -42,13 +40,8 @@ def main() -> None:
     options = parser.parse_args()
     host = resolve(options.target)
     require_device(host)
-    networks = options.networks.split(",")
-    if unknown := set(networks) - set(NETWORKS):
-        parser.error(f"unknown networks: {', '.join(sorted(unknown))}")
-    result: dict[str, Any] = {
-        "device": host.device, "date": datetime.date.today().isoformat(),
-        "commit": options.commit, "cases": [],
-    }  # fmt: skip
+    networks = known_networks(parser, options.networks)
+    result = heading(host, options.commit)
     sweep()
     shape = (options.batch, 3, IMAGE, IMAGE)
     x = np.random.default_rng(1).standard_normal(shape, np.float32)

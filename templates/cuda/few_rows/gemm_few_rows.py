@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from tvm.tirx import PrimFunc
 
-from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
@@ -59,16 +58,6 @@ def _least(workload: Gemm) -> FewRowsTiling:
     return FewRowsTiling(workload, FewRowsConfig(1, 1, 1, 1))
 
 
-def space(workload: Gemm, target: Target) -> Space[FewRowsConfig]:
-    """Blocks that a multiprocessor has room for."""
-    return few_rows_space(workload, target)
-
-
-def default(workload: Gemm, target: Target) -> FewRowsConfig:
-    """The legal configuration of least estimated time."""
-    return few_rows_default(workload, target)
-
-
 def estimate(workload: Gemm, config: FewRowsConfig, target: Target) -> float:
     """Roughly the seconds of a configuration."""
     return estimated_seconds(FewRowsTiling(workload, config), target)
@@ -112,6 +101,6 @@ def preference_for(workload: Gemm, target: Target) -> int:
 
 
 TEMPLATE = Template(
-    "gemm_few_rows", 1, matches, space, default, build, pack, packed, estimate=estimate,
-    preference=_BEHIND, preference_for=preference_for,
+    "gemm_few_rows", 1, matches, few_rows_space, few_rows_default, build, pack, packed,
+    estimate=estimate, preference=_BEHIND, preference_for=preference_for,
 )  # fmt: skip

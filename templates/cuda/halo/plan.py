@@ -33,7 +33,7 @@ from autoq.templates.cuda.halo.store import RowStore
 from autoq.templates.cuda.halo.tile import BLOCK_ROWS
 from autoq.templates.cuda.halo.tiling import HaloTiling
 from autoq.templates.epilogue.cuda.fragments.fragment_rows import FragmentRows
-from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.fragments.wgmma_units import GroupedColumns, Unit
 from autoq.templates.epilogue.cuda.parameters.scalars import scale_words
 
 # Steps of one tile that are unrolled when the weights are resident.
@@ -181,7 +181,7 @@ class HaloPipelinePlan:
         return T.unroll(extent) if unrolled else T.serial(extent)
 
 
-class HaloPlan(HaloPipelinePlan):
+class HaloPlan(GroupedColumns, HaloPipelinePlan):
     """The plan of conv2d_halo; it is its own `load` for `wgmma_tile`."""
 
     weights_first = False
@@ -243,17 +243,9 @@ class HaloPlan(HaloPipelinePlan):
         p, q = T.min(pixel.p, self.workload.p - 1), T.min(pixel.q, self.workload.q - 1)
         return bias_row(self.rows, self.columns, p, q) * self.padded_n
 
-    def column(self, group: Any) -> Any:
-        """The first column of a group, within a tile."""
-        return self.first_column + group * (4 * self.channels)
-
     def unit(self, step: Any, part: int) -> Unit:
         """The unit that comes at a step of the epilogue; a tile has one part."""
-        outer = self.tiling.config.channels_outer
-        place = unit_at(step, self.blocks, self.groups, self.channels, outer)
-        first = place.block * self.block_accumulators + self.first_column // 2
-        accumulator = first + place.group * (2 * self.channels)
-        return Unit(place.index, accumulator, place.block, place.group)
+        return self.unit_at(step, self.blocks, self.tiling.config.channels_outer)
 
     def residual_at(self, unit: Unit, half: Any) -> Any:
         """First register of a fragment row's residual, loaded just before its use."""

@@ -21,7 +21,7 @@ from autoq.templates.epilogue.cuda.fragments.started_rows import (
     start_alike,
     start_rows,
 )
-from autoq.templates.epilogue.cuda.fragments.wgmma_units import Unit, unit_at
+from autoq.templates.epilogue.cuda.fragments.wgmma_units import GroupedColumns, Unit
 from autoq.templates.epilogue.cuda.parameters.scalars import scalar_words, scale_words
 from autoq.templates.epilogue.cuda.short_forms.allowed import boundable, convertible, readable
 from autoq.templates.epilogue.cuda.short_forms.long_table import MORE_WORDS, has_long_table
@@ -30,7 +30,7 @@ from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.operators.conv2d import Conv2d
 
 
-class EpiloguePlan:
+class EpiloguePlan(GroupedColumns):
     """Compile-time constants of the functions of `epilogue/cuda/fragments/wgmma_tile.py`.
 
     A unit is a group of channels in a 64-row block of a thread's accumulators.
@@ -205,21 +205,10 @@ class EpiloguePlan:
         """First register of a fragment row's residual."""
         return ((unit.index if self.residual_early else 0) * 2 + half) * self.words
 
-    def column(self, group: Any) -> Any:
-        """The first column of a group, within a tile."""
-        return self.first_column + group * (4 * self.channels)
-
-    def unit_of(self, block: Any, group: Any) -> Unit:
-        """The unit of a block and a group, of a thread that finishes all of them."""
-        first = block * self.block_accumulators + self.first_column // 2
-        return Unit(block * self.groups + group, first + group * (2 * self.channels), block, group)
-
     def unit(self, step: Any, part: Any) -> Unit:
         """The unit that comes at a step of the epilogue of a part."""
         config, channels = self.config, self.channels
         if config.parts == 1:
-            outer = config.channels_outer
-            place = unit_at(step, config.m_blocks, self.groups, channels, outer)
-            return self.unit_of(place.block, place.group)
+            return self.unit_at(step, config.m_blocks, config.channels_outer)
         index = part * self.units + step
         return Unit(step, step * (2 * channels), index // self.groups, index % self.groups)

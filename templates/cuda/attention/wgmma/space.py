@@ -58,14 +58,14 @@ def default(workload: Attention, target: Target) -> WgmmaAttentionConfig:
     knobs = {**_knobs(workload), **_UNTUNED, **(_UNTUNED_FLOATS if workload.floating else {})}
     candidates = (WgmmaAttentionConfig(*values) for values in itertools.product(*knobs.values()))
     masked = bool(workload.mask_axes) or workload.causal
-    crowded = not (workload.floating or masked or workload.depth > _SMALL_HEAD)
+    may_crowd = not (workload.floating or masked or workload.depth > _SMALL_HEAD)
 
     def compiles_well(config: WgmmaAttentionConfig) -> bool:
         if masked and config.keeps_powers and config.ahead:
             return False
         plan = WgmmaAttentionPlan(workload, config, target)
         kept = plan.tiles * config.tile_keys // 2 if config.keeps_powers else 0
-        spare = kept // (_KEPT_UNMASKED if crowded else _KEPT_FOR_ONE_SPARE)
+        spare = kept // (_KEPT_UNMASKED if may_crowd else _KEPT_FOR_ONE_SPARE)
         return registers(plan) + spare <= plan.registers.consumer
 
     return min(

@@ -19,11 +19,31 @@ class Unit:
     group: Any
 
 
-def unit_at(step: Any, blocks: int, groups: int, channels: int, channels_outer: bool) -> Unit:
-    """The unit that a thread with all of a tile's `channels`-wide groups comes to at a step."""
-    if channels_outer:
-        block, group = step % blocks, step // blocks
-    else:
-        block, group = step // groups, step % groups
-    index = block * groups + group
-    return Unit(index, index * (2 * channels), block, group)
+class GroupedColumns:
+    """Columns of a tile of which every thread has as many consecutive channels in each group.
+
+    Subclasses say which: first_column: where the groups begin in a tile; channels: a thread's of a
+    group, of 4 * channels columns; groups: how many; block_accumulators: a thread's of a 64-row
+    block, of which other columns may have some.
+    """
+
+    first_column: int
+    channels: int
+    groups: int
+    block_accumulators: int
+
+    def column(self, group: Any) -> Any:
+        """The first column of a group, within a tile."""
+        return self.first_column + group * (4 * self.channels)
+
+    def unit_of(self, block: Any, group: Any) -> Unit:
+        """The unit of a block and a group, of a thread that finishes all of them."""
+        first = block * self.block_accumulators + self.first_column // 2
+        accumulator = first + group * (2 * self.channels)
+        return Unit(block * self.groups + group, accumulator, block, group)
+
+    def unit_at(self, step: Any, blocks: int, channels_outer: bool) -> Unit:
+        """The unit at a step of such a thread: all blocks of a group first, or all groups of one."""
+        if channels_outer:
+            return self.unit_of(step % blocks, step // blocks)
+        return self.unit_of(step // self.groups, step % self.groups)
