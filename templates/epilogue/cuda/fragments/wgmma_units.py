@@ -43,7 +43,7 @@ class GroupedColumns:
         return Unit(block * self.groups + group, accumulator, block, group)
 
     def unit_at(self, step: Any, blocks: int, channels_outer: bool) -> Unit:
-        """The unit at a step of such a thread: all blocks of a group first, or all groups of one."""
+        """The unit at a step of such a thread: all blocks of a group first, or all its groups."""
         if channels_outer:
             return self.unit_of(step % blocks, step // blocks)
         return self.unit_of(step // self.groups, step % self.groups)
