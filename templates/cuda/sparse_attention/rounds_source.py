@@ -1,7 +1,7 @@
 """CUDA source of blocks that make bytes of keys and values, then attend to one or two items.
 
-The code of an item is there twice: in a loop over both the first form took 3.5 of 157 us longer (an
-H200), though ptxas made the same of its steps.
+The code of an item is there twice: a loop over both takes 3.5 of 157 us longer on an H200, though
+ptxas makes the same of its steps.
 """
 
 from __future__ import annotations
