@@ -118,13 +118,22 @@ __device__ __forceinline__ void refer(
   }
 }
 
+// Which of its scores a lane's query sees, behind the word of the lane.
+__device__ __forceinline__ unsigned seen_of(const unsigned* row) {
+  unsigned y;
+  asm volatile("ld.global.nc.u32 %0, [%1 + 128];" : "=r"(y) : "l"(row));
+  return y;
+}
 // The keys of a step: a lane's rows of keys X and Y, then of Z and W, in chunks of the ring, as
-// ldmatrix takes them. partly: some query does not see them all, and kept says which a lane's does.
+// ldmatrix takes them. partly: some query does not see them all; a row of words holds in its second
+// half which of its scores a lane's does.
 __device__ __forceinline__ void attend_step(
     Group& group, const unsigned (&q)[CHUNKS / 2][4], float factor, unsigned ring, unsigned word,
-    bool partly, const unsigned* kept, int at) {
-  const int lane = at & 31;
+    bool partly, const unsigned* row, int lane) {
   const unsigned first = word << 4 & 0x7fff0, second = word >> 12 & 0x7fff0;
+  // On its way while scores are computed: a warp that waits for it holds up its block.
+  unsigned seen;
+  if (PLANES == 1 && partly) seen = seen_of(row);
   int products[4][4];
   #pragma unroll
   for (int i = 0; i < 16; ++i) products[i / 4][i % 4] = MAGIC;
@@ -149,15 +158,11 @@ __device__ __forceinline__ void attend_step(
   #pragma unroll
   for (int i = 0; i < 8; ++i) scores[i] = __int_as_float(products[i / 2][i % 2]);
   if (partly) {
-    // What queries see of this step and of the next seven, which is in the L1 by their time: a warp
-    // that waited for the L2 in each of them would hold up its block.
-    const uint2 eight = __ldg(reinterpret_cast<const uint2*>(kept + at / 32 * 8) + lane);
-    const unsigned low = __shfl_sync(~0u, eight.x, lane / 8);
-    const unsigned high = __shfl_sync(~0u, eight.y, lane / 8);
-    const unsigned seen = lane / 4 % 2 ? high : low;
+    // Sums of two bytes leave no register for it until here.
+    if (PLANES == 2) seen = seen_of(row);
     #pragma unroll
     for (int i = 0; i < 8; ++i)
-      if (!(seen >> (i / 2 * 8 + lane % 4 * 2 + i % 2) & 1)) scores[i] = __int_as_float(0xff800000);
+      if (!(seen >> i & 1)) scores[i] = __int_as_float(0xff800000);
   }
   unsigned shares[8], words[2][4];
   const unsigned excess = shares_of<false>(shares, scores, factor, group.shift);

@@ -35,9 +35,9 @@ __device__ __forceinline__ void finish(
   for (int step = 1; step < 4; step *= 2) total += __shfl_xor_sync(~0u, total, step);
   const float own = total > 0 ? __fdividef(value_step, total) : 0.0f;
   // Words of two neighbouring columns.
-  constexpr int ROW_WORDS = ROW_STEP * DEPTH / 2;
+  constexpr int OF_ROW = ROW_STEP * DEPTH / 2;
   const int row = max(number, 0) * 8 + lane % 4 * 2, word = lane / 4;
-  y += row * ROW_WORDS + word;
+  y += row * OF_ROW + word;
   #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const float factor = __shfl_sync(~0u, own, lane % 4 * 8 + j * 4);
@@ -52,7 +52,7 @@ __device__ __forceinline__ void finish(
       }
       const bool there = number >= 0 && (QUERIES % 8 == 0 || row + j < QUERIES)
           && (DEPTH == WIDE || c * 8 + word < DEPTH / 2);
-      if (there) y[j * ROW_WORDS + c * 8] = rounded(pair[0] * factor, pair[1] * factor);
+      if (there) y[j * OF_ROW + c * 8] = rounded(pair[0] * factor, pair[1] * factor);
     }
   }
 }
@@ -96,10 +96,13 @@ struct Queries {
   }
 };
 
+// Words of a step: of each lane one, then what its query sees.
+constexpr int ROW_WORDS = 64;
+
 // Arrays that say how the queries of an item, a part of those of a pair, go along its keys.
 struct Schedule {
   const int* order_of;
-  const unsigned *firsts, *words, *kept;
+  const unsigned *firsts, *words;
 
   // The groups of a warp's places.
   __device__ __forceinline__ const int* order(int item, int warp) const {
@@ -115,7 +118,7 @@ struct Begin {
   __device__ __forceinline__ void find(
       const Schedule& schedule, int item, int warp, int lane) {
     const int part = item % PARTS_OF_QUERIES;
-    at = load(schedule.firsts + part * WARPS + warp) * 32 + lane;
+    at = load(schedule.firsts + part * WARPS + warp) * ROW_WORDS + lane;
     #pragma unroll
     for (int n = 0; n < Queries::EACH; ++n)
       groups[n] = load(reinterpret_cast<const unsigned*>(schedule.order(item, warp))
@@ -127,7 +130,7 @@ struct Begin {
     // The words of the next steps are there before they are needed: behind a block of keys that is
     // on its way, one takes as long as several steps.
     #pragma unroll
-    for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(schedule.words + at + 32 * i);
+    for (int i = 0; i < READ_AHEAD; ++i) words[i] = load(schedule.words + at + ROW_WORDS * i);
     own.read<STAYS>(q, groups, item / PARTS_OF_QUERIES, lane);
   }
 };
@@ -150,6 +153,14 @@ struct Places {
     return {queries() + Q_BYTES, barriers(), barriers() + 8 * SLOTS};
   }
 };
+// Where the factor of a lane's query lies. Found from the place of its queries each time: a place
+// of its own would take a register throughout.
+__device__ __forceinline__ const float* factor_of(
+    const Places& places, unsigned own_queries, int lane, int g) {
+  asm volatile("" : "+r"(own_queries));
+  const unsigned warp = (own_queries - places.queries()) / (GROUPS * 8 * WIDE);
+  return places.factors() + (warp * GROUPS + g) * 8 + lane / 4;
+}
 // An item that is a block's only one, of keys and values that are bytes already.
 struct Alone {
   __device__ __forceinline__ void start(const Places& places, int thread) const {}
@@ -196,7 +207,6 @@ template <typename Round> __device__ __forceinline__ void attend_item(
   const int row = lane % 8, turned = CHUNKS == 4 ? row / 2 : row;
   const unsigned own_queries =
       places.queries() + (warp * GROUPS * 8 + row) * WIDE + (lane / 16 ^ turned) * 16;
-  const float* own_factors = places.factors() + warp * GROUPS * 8 + lane / 4;
   unsigned heading = __ballot_sync(~0u, (int)words[0] < 0), staying = 0;
   #pragma unroll 1
   for (int time = 0; time < KEY_BLOCKS; ++time) {
@@ -212,16 +222,19 @@ template <typename Round> __device__ __forceinline__ void attend_item(
       #pragma unroll
       for (int c = 0; c < CHUNKS / 2; ++c)
         load_matrices<false>(q_bytes[c], (own_queries ^ c * 32) + g * 8 * WIDE);
-      const float factor = own_factors[g * 8];
+      const float factor = *factor_of(places, own_queries, at & 31, g);
       #pragma unroll 1
       do {
         const unsigned word = words[0];
         #pragma unroll
         for (int i = 0; i + 1 < READ_AHEAD; ++i) words[i] = words[i + 1];
-        words[READ_AHEAD - 1] = __ldg(schedule.words + at + 32 * READ_AHEAD);
+        // One place for this load and that of what queries see, which is next to it.
+        const unsigned* row = schedule.words + at;
+        asm volatile("ld.global.nc.u32 %0, [%1 + %2];"
+                     : "=r"(words[READ_AHEAD - 1]) : "l"(row), "n"(4 * ROW_WORDS * READ_AHEAD));
         const unsigned next = __ballot_sync(~0u, (int)words[0] < 0);
-        attend_step(groups[g], q_bytes, factor, keys, word, heading >> 31, schedule.kept, at);
-        at += 32;
+        attend_step(groups[g], q_bytes, factor, keys, word, heading >> 31, row, at & 31);
+        at += ROW_WORDS;
         heading = next;
       } while (heading << 1 == now + g * OF_PLACE);
     }
@@ -242,12 +255,12 @@ template <typename Round> __device__ __forceinline__ void attend_item(
 
 __device__ __forceinline__ void attend(
     unsigned char* smem, const void* q, const void* kv_bytes, const void* kv_steps,
-    const void* order, const void* firsts, const void* words, const void* kept, const void* scale,
+    const void* order, const void* firsts, const void* words, const void* scale,
     void* y, int block, int thread) {
   const Places places{smem};
   const Schedule schedule{
       reinterpret_cast<const int*>(order), reinterpret_cast<const unsigned*>(firsts),
-      reinterpret_cast<const unsigned*>(words), reinterpret_cast<const unsigned*>(kept)};
+      reinterpret_cast<const unsigned*>(words)};
   open_ring(places.ring(), places.source(kv_bytes), block, thread);
   Begin begin;
   begin.find(schedule, block, thread / 32, thread % 32);

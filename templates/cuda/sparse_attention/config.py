@@ -13,7 +13,7 @@ from autoq.templates.target import Target
 STEP = 32
 """Keys of a step: the reduction of a product of bytes."""
 
-READ_AHEAD = 3
+READ_AHEAD = 2
 """Steps whose words a warp has read ahead."""
 
 _MOST_ITEMS = 2

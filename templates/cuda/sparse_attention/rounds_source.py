@@ -39,13 +39,12 @@ __device__ __forceinline__ int hidden(int number) {
 }
 __device__ __forceinline__ void quantise_and_attend(
     unsigned char* smem, const void* q, const void* k, const void* v, const void* places_of,
-    const void* order, const void* firsts, const void* words_of, const void* kept,
-    const void* scale, void* y,
+    const void* order, const void* firsts, const void* words_of, const void* scale, void* y,
     void* kv_bytes, void* kv_steps, void* meeting, int block, int thread) {
   const Places places{smem};
   const Schedule schedule{
       reinterpret_cast<const int*>(order), reinterpret_cast<const unsigned*>(firsts),
-      reinterpret_cast<const unsigned*>(words_of), reinterpret_cast<const unsigned*>(kept)};
+      reinterpret_cast<const unsigned*>(words_of)};
   unsigned* words = reinterpret_cast<unsigned*>(meeting);
   Begin begin;
   // Asked where all blocks are of teams as well: ptxas knows then that a warp's lanes are together

@@ -33,9 +33,6 @@ OF_PLACE = 1 << _TIME_BITS
 PARTLY = 1 << 31
 """In the heading of a step, the highest bit: some query does not see all of its keys."""
 
-KEPT_AHEAD = 7
-"""Steps of which what queries see is read together with that of one before them."""
-
 _ALL = (1 << STEP) - 1
 
 _NEIGHBOURS = 16
@@ -48,8 +45,7 @@ def schedule_specs(tiling: FusedTiling) -> tuple[TensorSpec, ...]:
     return (
         TensorSpec("order", (warps * tiling.config.groups,), "int32"),
         TensorSpec("firsts", (warps,), "int32"),
-        TensorSpec("words", (tiling.steps, STEP), "uint32"),
-        TensorSpec("kept", (tiling.steps + KEPT_AHEAD, GROUP), "uint32"),
+        TensorSpec("words", (tiling.steps, 2, STEP), "uint32"),
     )
 
 
@@ -57,17 +53,16 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
     """The mask in steps.
 
     order: the group of each place of a block, -1 for none. firsts: the first step of each warp.
-    words: what lanes read of a step, see `_words`; those of a warp lie in the order in which it
-    takes them, and behind the last lies one of no time. kept: of each query of a step's group,
-    which of its keys it sees. Behind these, where each key lies.
+    words: what lanes read of a step, see `_words`, and which of the step's keys their queries see,
+    see `_seen`; those of a warp lie in the order in which it takes them, and behind the last lies
+    one of no time. Behind these, where each key lies.
     """
     mask = tiling.workload.mask(constants)
     places = places_of(mask, tiling.padded_keys, tiling.config.slot)
     order = dealt(mask.lengths, tiling)
     by_warp = order.reshape(-1, tiling.config.groups)
     firsts = np.zeros(len(by_warp), np.int64)
-    words = np.zeros((tiling.steps, STEP), np.uint32)
-    kept = np.zeros((tiling.steps + KEPT_AHEAD, GROUP), np.uint32)
+    words = np.zeros((tiling.steps, 2, STEP), np.uint32)
     step = 0
     for warp, groups in enumerate(by_warp):
         firsts[warp] = step
@@ -77,14 +72,12 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
             if group >= 0
         ]
         if own:
-            turns, *arrays = map(np.concatenate, zip(*own, strict=True))
-            here = slice(step, step + len(turns))
-            by_turn = np.argsort(turns, kind="stable")
-            words[here], kept[here] = (array[by_turn] for array in arrays)
+            turns, of_steps = map(np.concatenate, zip(*own, strict=True))
+            words[step : step + len(turns)] = of_steps[np.argsort(turns, kind="stable")]
             step += len(turns)
-        words[step] = NEVER
+        words[step, 0] = NEVER
         step += 1
-    arrays = [order, firsts, words, kept, places]
+    arrays = [order, firsts, words, places]
     specs = (*schedule_specs(tiling), tiling.quantisation.places)
     return tuple(
         np.ascontiguousarray(array, spec.dtype) for array, spec in zip(arrays, specs, strict=True)
@@ -93,9 +86,9 @@ def pack_schedule(tiling: FusedTiling, constants: Constants) -> tuple[np.ndarray
 
 def _of_group(
     tiling: FusedTiling, mask: VectorMatrix, places: np.ndarray, place: int, group: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """When each step of a group has its turn in its warp, where it is the one of a place; the words
-    of steps, and what is kept of them.
+) -> tuple[np.ndarray, np.ndarray]:
+    """When each step of a group has its turn in its warp, where it is the one of a place, and the
+    words of steps.
     """
     groups = tiling.config.groups
     own = slice(mask.pointers[group], mask.pointers[group + 1])
@@ -106,7 +99,8 @@ def _of_group(
     times = np.repeat(np.arange(len(counts)), counts)
     kept = _kept(mask.values[own][rising], chosen)
     headings = times + PARTLY * (kept != _ALL).any(axis=1) + OF_PLACE * place
-    return times * groups + place, _words(tiling, columns, chosen, headings), kept
+    words = np.stack([_words(tiling, columns, chosen, headings), _seen(kept)], axis=1)
+    return times * groups + place, words
 
 
 def dealt(lengths: np.ndarray, tiling: FusedTiling) -> np.ndarray:
@@ -236,3 +230,14 @@ def _kept(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     seen = np.append(values != 0, np.zeros((1, GROUP), bool), axis=0)[chosen]
     bits = np.packbits(seen.transpose(0, 2, 1), axis=2, bitorder="little")
     return np.ascontiguousarray(bits).view("<u4")[:, :, 0]
+
+
+def _seen(kept: np.ndarray) -> np.ndarray:
+    """Of some steps, [steps, 32]: which of its eight scores each lane's query sees, by bits.
+
+    kept as of `_kept`. Four lanes have a query's, two neighbours of each eight keys each.
+    """
+    lane, score = np.arange(STEP)[:, None], np.arange(STEP // 4)
+    key = score // 2 * ROWS + lane % 4 * 2 + score % 2
+    bits = kept[:, lane // 4] >> key.astype(np.uint32) & 1
+    return (bits << score.astype(np.uint32)).sum(axis=2).astype(np.uint32)

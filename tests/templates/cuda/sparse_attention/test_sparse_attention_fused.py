@@ -37,7 +37,8 @@ BOTH = (OLDER, HOPPER)
 def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
     """The mask [queries, keys] that a schedule stands for; fails where keys are not there."""
     config, workload = tiling.config, tiling.workload
-    order, firsts, words, kept, lies_at = pack_schedule(tiling, constants)
+    order, firsts, both, lies_at = pack_schedule(tiling, constants)
+    words, seen_of = both[:, 0], both[:, 1]
     found = np.zeros((tiling.group_rows, tiling.padded_keys), bool)
     assert sorted(order[order >= 0]) == list(range(workload.groups))
     ring, lane = config.slot * config.slots, np.arange(STEP)
@@ -61,7 +62,9 @@ def seen_by_steps(tiling: FusedTiling, constants: Constants) -> np.ndarray:
             # The newest key of this place in the ring that is there at this time.
             last = (time + 1) * config.slot - 1
             key = last - (last - row.astype(int)) % ring
-            seen = kept[step] >> lane[:, None] & 1 == 1
+            # Of a product's columns four lanes have two neighbours each, for one query.
+            scores = seen_of[step].reshape(GROUP, 4, 1) >> np.arange(8) & 1 == 1
+            seen = scores.reshape(GROUP, 4, 4, 2).transpose(2, 1, 3, 0).reshape(STEP, GROUP)
             assert (key[seen.any(axis=1)] >= (time - tiling.window + 1) * config.slot).all()
             assert (heading >= PARTLY) == (not seen.all())
             for r in range(GROUP):
