@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,12 +69,23 @@ class Asked:
 
     knobs: sets of name=value, in place of those of each template's default; a set that begins with
     "template:" is for that template alone. dense: whether the kernel is asked for that compile
-    chooses for the dense product, by what is recorded.
+    chooses for the dense product, by what is recorded, and its template's with knobs of its own.
     """
 
     knobs: tuple[tuple[str, ...], ...]
     host: Host
     dense: bool = False
+
+    def sets(self, template: str) -> Iterator[tuple[str, ...]]:
+        """The sets of knobs that are for a template by its name."""
+        for own in self.knobs:
+            if own and own[0] == f"{template}:":
+                yield own[1:]
+
+    @property
+    def for_all(self) -> list[tuple[str, ...]]:
+        """Those that name no template."""
+        return [own for own in self.knobs if not (own and own[0].endswith(":"))]
 
 
 def prepared(case: PrunedCase, asked: Asked, cache: Path) -> Prepared:
@@ -132,12 +144,8 @@ def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
     for template in (each for each in matching(workload, target) if each not in dense):
         space = template.space(workload, target)
         default = template.default(workload, target)
-        for own in asked.knobs:
-            if own and own[0].endswith(":"):
-                name, *own = own
-                if name != f"{template.name}:":
-                    continue
-            config = _with(space, default, tuple(own))
+        for own in (*asked.for_all, *asked.sets(template.name)):
+            config = _with(space, default, own)
             # Knobs that a template does not have change nothing of it.
             if config is not None and (template.name, config) not in found:
                 made = _candidate(template, workload, config, constants, target, machine_codes)
@@ -147,10 +155,12 @@ def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
         database = Database.load([], shipped=True)
         chosen = choose(workload.dense, asked.host, database, TEMPLATES)
         if chosen is not None:
-            made = _candidate(
-                chosen.template, workload.dense, chosen.config, constants, target, machine_codes
-            )
-            candidates.append(replace(made, dense=True))
+            template, work = chosen.template, workload.dense
+            space = template.space(work, target)
+            named = (_with(space, chosen.config, own) for own in asked.sets(template.name))
+            for config in dict.fromkeys((chosen.config, *filter(None, named))):
+                made = _candidate(template, work, config, constants, target, machine_codes)
+                candidates.append(replace(made, dense=True))
     expected = case.reference(activations, constants, _THREADS)
     return Prepared(workload, target, activations, expected, candidates)
 

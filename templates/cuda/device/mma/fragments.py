@@ -77,7 +77,7 @@ def metadata_fragment(k: int, warps: int = 1) -> np.ndarray:
 
 
 def gather(matrix: np.ndarray, fragment: np.ndarray) -> np.ndarray:
-    """The values of matrices [..., rows, columns] in registers, [..., threads, registers, values]."""
+    """Values [..., threads, registers, values] of matrices [..., rows, columns] in registers."""
     return matrix[..., fragment[..., 0], fragment[..., 1]]
 
 

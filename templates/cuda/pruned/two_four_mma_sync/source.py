@@ -62,7 +62,7 @@ __device__ __forceinline__ void read_rows(unsigned (&b)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at) : "memory");
 }
-PRODUCT// The products of a warp and a stage. The warp's weights are at `blocks`, its rows of x at `rows`,
+PRODUCT// The products of a warp and a stage: its weights are at `blocks`, its rows of x at `rows`,
 // where a lane names a unit of 16 bytes of one of eight rows.
 __device__ __forceinline__ void multiply_stage(
     SUM (&sums)[BLOCKS][EIGHTS][4], const unsigned char* blocks, unsigned rows, int lane) {
@@ -93,9 +93,11 @@ __device__ __forceinline__ void multiply_stage(
       if (j + 1 < EIGHTS) read_rows(b[(j + 1) % 2], from + (j + 1) * 1024);
       #pragma unroll
       for (int block = 0; block < BLOCKS; ++block) {
+        // Where lanes have one word for both steps, the selector says which half of them is asked.
         const unsigned places = metadata[block][METADATA_WORDS == 2 ? step : 0];
-        if (METADATA_WORDS == 2 || step == 0) product<0>(sums[block][j], a[block], b[j % 2], places);
-        else product<METADATA_WORDS == 2 ? 0 : 1>(sums[block][j], a[block], b[j % 2], places);
+        constexpr int SECOND = METADATA_WORDS == 2 ? 0 : 1;
+        if (step == 0) product<0>(sums[block][j], a[block], b[j % 2], places);
+        else product<SECOND>(sums[block][j], a[block], b[j % 2], places);
       }
     }
   }
@@ -134,8 +136,9 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
       for (int c = 0; c < 4; ++c)
         acc[c] = bits_of(sums[2 * half + c / 2][j][2 * (c % 2) + second]);
       Raw<ADDEND, 4> addends = {};
+      const bool there = column + 4 * half < N;
       if constexpr (RESIDUAL)
-        if (column + 4 * half < N) addends = load<ADDEND, 4>(from.residual + at + 4 * half);ROW_SCALE
+        if (there) addends = load<ADDEND, 4>(from.residual + at + 4 * half);ROW_SCALE
       out[half] = outputs<FORM>(acc, bias[half], addends, own[half]);
     }
     store_eight(y + at, out, column);

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.occupancy import resource_rules, thread_rule
-from autoq.templates.cuda.pruned.two_four_mma_sync.config import (
-    WARP_WEIGHTS,
-    TwoFourMmaConfig,
-    TwoFourMmaTiling,
-)
+from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaConfig, TwoFourMmaTiling
 from autoq.templates.cuda.pruned.two_four_mma_sync.cost import features
 from autoq.templates.cuda.pruned.two_four_mma_sync.view import TwoFourProduct
 from autoq.templates.target import Target
@@ -41,12 +37,10 @@ def two_four_mma_space(view: TwoFourProduct, target: Target) -> Space[TwoFourMma
         return _LEAST_THREADS <= config.threads <= _MOST_THREADS
 
     def tiles_are_filled(config: TwoFourMmaConfig) -> bool:
-        """No tile is twice as large as y either way, unless it is of one warp, and of the least."""
+        """No tile is twice as large as y either way, unless of 32 rows or of one warp's columns."""
         tiling, work = tiling_of(config), view.workload
-        least = config.row_warps == 1 and config.warp_rows == WARP_ROWS[0]
-        rows = least or tiling.tile_rows < 2 * work.m
-        narrow = tiling.tile_weights == WARP_WEIGHTS
-        return rows and (narrow or tiling.tile_weights < 2 * work.n)
+        rows = tiling.tile_rows <= 2 * WARP_ROWS[0] or tiling.tile_rows < 2 * work.m
+        return rows and (config.weight_warps == 1 or tiling.tile_weights < 2 * work.n)
 
     constraints = (
         warps_are_some, tiles_are_filled,
