@@ -10,7 +10,7 @@ GPU. Rows of cases that are measured replace those of the output file; each row 
 commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
 `--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once for each product, the
 kernel that compile chooses where no zeros are known, and others of its template that `--knobs`
-names. `--without-wgmma` measures the kernels of GPUs that have no wgmma, on one that has.
+names. `--without-wgmma` measures those as well that a GPU without wgmma has.
 """
 
 from __future__ import annotations
@@ -109,10 +109,7 @@ def main() -> None:
         )
     chosen = [case for case in known if any(part in case.name for part in parts)]
     knobs = tuple(tuple(text.split()) for text in options.knobs or [""])
-    host = resolve("cuda")
-    if options.without_wgmma:  # wgmma is of sm_90a alone, sm_90 has the rest
-        host = replace(host, target=replace(host.target, arch=host.target.arch.rstrip("a")))
-    asked = Asked(knobs, host, options.dense)
+    asked = Asked(knobs, resolve("cuda"), options.dense, options.without_wgmma)
     if options.prepare:
         context = get_context("spawn")
         with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
