@@ -14,7 +14,7 @@ ROW_BYTES, STEP_BYTES = 128, 64
 STEPS = ROW_BYTES // STEP_BYTES
 LANES, FRAGMENT_BYTES = 32, 512
 """Of a warp, and of the kept weights of an instruction."""
-_OTHER = 56
+_OTHER = 60
 """Registers of fragments, metadata and addresses."""
 
 
@@ -101,7 +101,7 @@ class TwoFourMmaTiling:
 
     @property
     def block_bytes(self) -> int:
-        """Of 16 weight rows of a stage: the kept values of each step, then the metadata."""
+        """Of 16 weight rows of a stage: the kept values of each step, then their metadata."""
         return STEPS * FRAGMENT_BYTES + LANES * 4 * self.metadata_words
 
     @property

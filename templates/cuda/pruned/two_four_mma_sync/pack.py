@@ -59,9 +59,8 @@ def _by_lanes(tiling: TwoFourMmaTiling, metadata: np.ndarray) -> np.ndarray:
 
     Of 16-bit floats two lanes of four give an instruction theirs: the first two the first step's.
     """
-    if tiling.metadata_words == STEPS:
-        words = metadata.transpose(0, 1, 3, 2)
-    else:
+    words = metadata
+    if tiling.metadata_words < STEPS:
         lane = np.arange(WARP)
         words = metadata[:, :, lane % QUAD // 2, lane]
     return np.ascontiguousarray(words, np.uint32).view(np.uint8).reshape(*metadata.shape[:2], -1)

@@ -13,7 +13,9 @@ from autoq.templates.epilogue.cuda.values.requantisation import Form
 
 SOURCE = r"""
 constexpr int THREADS = 32 * WEIGHT_WARPS * ROW_WARPS, ROWS = ROW_WARPS * WARP_ROWS;
-constexpr int STEPS = 2, BLOCKS = 4, EIGHTS = WARP_ROWS / 8, FRAGMENT = 512;
+constexpr int STEPS = 2, BLOCKS = 4, FRAGMENT = 512;
+constexpr int EIGHTS = WARP_ROWS / 8, TURNS = STEPS * EIGHTS;
+constexpr int AHEAD = EIGHTS % 8 ? 1 : 3, AT_ONCE = EIGHTS % 8 ? 2 : 4;
 constexpr int X_STAGE = ROWS * 128, W_STAGE = WEIGHT_WARPS * BLOCKS * BLOCK_BYTES;
 constexpr int STAGE = X_STAGE + W_STAGE, OUT_BYTES = BITS<OUT> / 8;
 
@@ -62,44 +64,16 @@ __device__ __forceinline__ void read_rows(unsigned (&b)[4], unsigned at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at) : "memory");
 }
-PRODUCT// The products of a warp and a stage: its weights are at `blocks`, its rows of x at `rows`,
-// where a lane names a unit of 16 bytes of one of eight rows.
-__device__ __forceinline__ void multiply_stage(
-    SUM (&sums)[BLOCKS][EIGHTS][4], const unsigned char* blocks, unsigned rows, int lane) {
-  unsigned metadata[BLOCKS][METADATA_WORDS];
+PRODUCT// What 16 weight rows of each of a warp's instructions keep of a step, and where it is from.
+struct Weights { uint4 kept[BLOCKS]; unsigned places[BLOCKS]; };
+__device__ __forceinline__ void read_weights(
+    Weights& to, const unsigned char* blocks, int step, int lane) {
   #pragma unroll
   for (int block = 0; block < BLOCKS; ++block) {
-    const unsigned char* at = blocks + block * BLOCK_BYTES + STEPS * FRAGMENT;
-    const unsigned* words = reinterpret_cast<const unsigned*>(at) + lane * METADATA_WORDS;
-    if constexpr (METADATA_WORDS == 2) {
-      const uint2 both = *reinterpret_cast<const uint2*>(words);
-      metadata[block][0] = both.x, metadata[block][1] = both.y;
-    } else {
-      metadata[block][0] = *words;
-    }
-  }
-  #pragma unroll
-  for (int step = 0; step < STEPS; ++step) {
-    uint4 a[BLOCKS];
-    #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
-      a[block] = *reinterpret_cast<const uint4*>(
-          blocks + block * BLOCK_BYTES + step * FRAGMENT + lane * 16);
-    unsigned b[2][4];  // of eight rows, while the next ones come
-    const unsigned from = rows ^ step * 64;
-    read_rows(b[0], from);
-    #pragma unroll
-    for (int j = 0; j < EIGHTS; ++j) {
-      if (j + 1 < EIGHTS) read_rows(b[(j + 1) % 2], from + (j + 1) * 1024);
-      #pragma unroll
-      for (int block = 0; block < BLOCKS; ++block) {
-        // Where lanes have one word for both steps, the selector says which half of them is asked.
-        const unsigned places = metadata[block][METADATA_WORDS == 2 ? step : 0];
-        constexpr int SECOND = METADATA_WORDS == 2 ? 0 : 1;
-        if (step == 0) product<0>(sums[block][j], a[block], b[j % 2], places);
-        else product<SECOND>(sums[block][j], a[block], b[j % 2], places);
-      }
-    }
+    const unsigned char* own = blocks + block * BLOCK_BYTES;
+    to.kept[block] = reinterpret_cast<const uint4*>(own + step * FRAGMENT)[lane];
+    const unsigned* words = reinterpret_cast<const unsigned*>(own + STEPS * FRAGMENT);
+    to.places[block] = words[step % METADATA_WORDS * 32 + lane];
   }
 }
 
@@ -155,25 +129,56 @@ __device__ __forceinline__ void multiply_two_four(
   const int first_row = tile.rows * ROWS;
   weight += (long long)tile.weights * K_STAGES * W_STAGE;
   #pragma unroll
-  for (int s = 0; s < STAGES - 1; ++s) {
+  for (int s = 0; s < STAGES; ++s) {
     if (s < K_STAGES) load_stage(base + s * STAGE, x, weight, first_row, s, thread);
     commit_copies();
   }
-  SUM sums[BLOCKS][EIGHTS][4] = {};
+  // A lane names a unit of 16 bytes of one of eight rows of x.
   const unsigned own_rows =
       base + row_warp * (WARP_ROWS * 128) + lane % 8 * 128 + (lane / 8 ^ lane % 8) * 16;
   const unsigned char* own_blocks = smem + X_STAGE + weight_warp * (BLOCKS * BLOCK_BYTES);
-  int read = 0, written = (STAGES - 1) * STAGE;
+  // Eight rows of x and a step come AHEAD turns before they are multiplied, those of the next stage
+  // too, so that the tensor cores have products while threads wait for it.
+  SUM sums[BLOCKS][EIGHTS][4] = {};
+  Weights weights[STEPS];
+  unsigned rows[AT_ONCE][4];
+  int read = 0, free = 0;
+  const auto read_turn = [&](int turn) {
+    const int step = turn / EIGHTS, eight = turn % EIGHTS;
+    if (eight == 0) read_weights(weights[step], own_blocks + read, step, lane);
+    read_rows(rows[turn % AT_ONCE], (own_rows + read ^ step * 64) + eight * 1024);
+  };
+  await_copies<STAGES - 1>();
+  __syncthreads();
+  #pragma unroll
+  for (int turn = 0; turn < AHEAD; ++turn) read_turn(turn);
   #pragma unroll 1
   for (int s = 0; s < K_STAGES; ++s) {
-    await_copies<STAGES - 2>();
-    __syncthreads();
-    if (s + STAGES - 1 < K_STAGES)
-      load_stage(base + written, x, weight, first_row, s + STAGES - 1, thread);
-    commit_copies();
-    multiply_stage(sums, own_blocks + read, own_rows + read, lane);
-    read = read == (STAGES - 1) * STAGE ? 0 : read + STAGE;
-    written = written == (STAGES - 1) * STAGE ? 0 : written + STAGE;
+    #pragma unroll
+    for (int turn = 0; turn < TURNS; ++turn) {
+      const int step = turn / EIGHTS, eight = turn % EIGHTS;
+      if (turn == TURNS - AHEAD) {  // the stage has been read, and the next one has come
+        free = read;
+        read = read == (STAGES - 1) * STAGE ? 0 : read + STAGE;
+        await_copies<STAGES - 2>();
+        __syncthreads();
+      }
+      if (s + 1 < K_STAGES || turn + AHEAD < TURNS) read_turn((turn + AHEAD) % TURNS);
+      // Where lanes have one word for both steps, the selector says which half of them is asked.
+      constexpr int SECOND = METADATA_WORDS == STEPS ? 0 : 1;
+      #pragma unroll
+      for (int block = 0; block < BLOCKS; ++block) {
+        const Weights& own = weights[step];
+        const unsigned (&b)[4] = rows[turn % AT_ONCE];
+        if (step == 0) product<0>(sums[block][eight], own.kept[block], b, own.places[block]);
+        else product<SECOND>(sums[block][eight], own.kept[block], b, own.places[block]);
+      }
+      if (turn == TURNS - AHEAD) {
+        if (s + STAGES < K_STAGES)
+          load_stage(base + free, x, weight, first_row, s + STAGES, thread);
+        commit_copies();
+      }
+    }
   }
   const int column = (tile.weights * WEIGHT_WARPS + weight_warp) * 64 + lane / 4 * 8;
   Channels own[2];

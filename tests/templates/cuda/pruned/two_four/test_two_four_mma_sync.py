@@ -48,7 +48,7 @@ def spread(tiling: TwoFourMmaTiling, packed: np.ndarray) -> np.ndarray:
     for tile, stage, block in np.ndindex(*packed.shape[:2], 4 * tiling.config.weight_warps):
         own = packed[tile, stage].reshape(-1, tiling.block_bytes)[block]
         kept = own[:1024].view(np.uint32).reshape(2, 32, 4)
-        metadata = own[1024:].view(np.uint32).reshape(32, words)
+        metadata = own[1024:].view(np.uint32).reshape(words, 32)
         for step in range(2):
             stored = np.zeros((16, atom.stored_k), found.dtype)
             for lane in range(32):
@@ -62,10 +62,10 @@ def spread(tiling: TwoFourMmaTiling, packed: np.ndarray) -> np.ndarray:
                 for chunk in range(atom.k // 4):
                     if size == 1:
                         lane = row % 8 * 4 + row // 8 + chunk // 8 * 2
-                        bits = metadata[lane, step] >> np.uint32(4 * (chunk % 8)) & 15
+                        bits = metadata[step, lane] >> np.uint32(4 * (chunk % 8)) & 15
                     else:
                         lane = row % 8 * 4 + step * 2 + chunk // 4
-                        bits = metadata[lane, 0] >> np.uint32(4 * (row // 8 * 4 + chunk % 4)) & 15
+                        bits = metadata[0, lane] >> np.uint32(4 * (row // 8 * 4 + chunk % 4)) & 15
                     first, second = int(bits) & 3, int(bits) >> 2
                     assert first < second, "places in order"
                     weight_row = tile * tiling.tile_weights + block // 4 * 64
