@@ -9,7 +9,8 @@ in a model (`us`), alone (`alone_us`), and of its first stage. `--rest` pauses b
 GPU. Rows of cases that are measured replace those of the output file; each row has a date and a
 commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
 `--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once for each product, the
-kernel that compile chooses where no zeros are known.
+kernel that compile chooses where no zeros are known, and others of its template that `--knobs`
+names. `--without-wgmma` measures those as well that a GPU without wgmma has.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--networks", help="their layers instead: parts of names, comma-separated")
     parser.add_argument("--convolutions", action="store_true")
     parser.add_argument("--dense", action="store_true")
+    parser.add_argument("--without-wgmma", action="store_true")
     parser.add_argument("--knobs", action="append", default=[], help="[template:] name=value ...")
     parser.add_argument("--peers", default=",".join(PEERS), help=", ".join(PEERS))
     parser.add_argument("--rest", type=float, default=0.0, help="seconds")
@@ -107,7 +109,7 @@ def main() -> None:
         )
     chosen = [case for case in known if any(part in case.name for part in parts)]
     knobs = tuple(tuple(text.split()) for text in options.knobs or [""])
-    asked = Asked(knobs, resolve("cuda"), options.dense)
+    asked = Asked(knobs, resolve("cuda"), options.dense, options.without_wgmma)
     if options.prepare:
         context = get_context("spawn")
         with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
@@ -150,10 +152,11 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
             shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
             bench = CudaBench(Device(0), made.activations, shapes)
             for candidate in made.candidates:
-                row = of_dense.get(case.dense) if candidate.dense else None
+                once = case.dense, json.dumps(candidate.config)
+                row = of_dense.get(once) if candidate.dense else None
                 row = row or timed(candidate, made, bench, timing, threads)
                 if candidate.dense:
-                    of_dense[case.dense] = row
+                    of_dense[once] = row
                 add(case, row)
             del bench
     for case, row in peer_times(chosen, [name for name in options.peers.split(",") if name]):

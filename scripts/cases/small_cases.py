@@ -112,6 +112,7 @@ CASES: list[Workload] = [
     FloatGemm(100, 160, 120, weight_dtype="float16", sparsity=BESIDE),
     Gemm(70, 100, 160, sparsity=Sparsity.two_four()),
     FloatGemm(200, 96, 136, weight_dtype="float16", sparsity=Sparsity.two_four()),
+    Gemm(70, 100, 160, epilogue=Epilogue("uint8", "int8", True), sparsity=Sparsity.two_four()),
     Gemm(70, 100, 150, sparsity=TILES),
     Gemm(70, 100, 160, sparsity=TILES),
     FloatGemm(70, 100, 160, weight_dtype="float16", sparsity=TILES),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,18 +69,40 @@ class Asked:
 
     knobs: sets of name=value, in place of those of each template's default; a set that begins with
     "template:" is for that template alone. dense: whether the kernel is asked for that compile
-    chooses for the dense product, by what is recorded.
+    chooses for the dense product, by what is recorded, and its template's with knobs of its own.
+    without_wgmma: whether those are asked for as well that a GPU without wgmma has.
     """
 
     knobs: tuple[tuple[str, ...], ...]
     host: Host
     dense: bool = False
+    without_wgmma: bool = False
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The host, and as what it is seen where its wgmma, which sm_90a alone has, is not used."""
+        found = [self.host]
+        if self.without_wgmma and self.host.target.has_wgmma:
+            found.append(replace(self.host, target=replace(self.host.target, arch="sm_90")))
+        return found
+
+    def sets(self, template: str) -> Iterator[tuple[str, ...]]:
+        """The sets of knobs that are for a template by its name."""
+        for own in self.knobs:
+            if own and own[0] == f"{template}:":
+                yield own[1:]
+
+    @property
+    def for_all(self) -> list[tuple[str, ...]]:
+        """Those that name no template."""
+        return [own for own in self.knobs if not (own and own[0].endswith(":"))]
 
 
 def prepared(case: PrunedCase, asked: Asked, cache: Path) -> Prepared:
     """A case out of the cache, made where it is not there."""
     host = asked.host
-    words = case.name, asked.knobs, asked.dense, host.target.arch, host.target.units, host.device
+    of_host = host.target.arch, host.target.units, host.device
+    words = case.name, asked.knobs, asked.dense, asked.without_wgmma, *of_host
     file = cache / f"{hashlib.sha256(repr(words).encode()).hexdigest()[:20]}.npz"
     if not file.exists():
         write_arrays(file, _plain(_made(case, asked, cache / _MACHINE_CODE)))
@@ -126,33 +149,41 @@ def prepare(case: PrunedCase, asked: Asked, cache: Path) -> list[str]:
 
 def _made(case: PrunedCase, asked: Asked, machine_codes: Path) -> Prepared:
     activations, constants = case.arrays()
-    workload, target = case.workload(constants), asked.host.target
+    candidates = []
+    for host in asked.hosts:
+        candidates += _of_host(case, asked, host, constants, machine_codes)
+    expected = case.reference(activations, constants, _THREADS)
+    workload = case.workload(constants)
+    return Prepared(workload, asked.host.target, activations, expected, candidates)
+
+
+def _of_host(
+    case: PrunedCase, asked: Asked, host: Host, constants: Any, machine_codes: Path
+) -> list[Candidate]:
+    """The kernels of a target, dense ones last."""
+    workload, target = case.workload(constants), host.target
     dense = matching(case.dense, target)
     found: dict[Any, Candidate] = {}
     for template in (each for each in matching(workload, target) if each not in dense):
         space = template.space(workload, target)
         default = template.default(workload, target)
-        for own in asked.knobs:
-            if own and own[0].endswith(":"):
-                name, *own = own
-                if name != f"{template.name}:":
-                    continue
-            config = _with(space, default, tuple(own))
+        for own in (*asked.for_all, *asked.sets(template.name)):
+            config = _with(space, default, own)
             # Knobs that a template does not have change nothing of it.
             if config is not None and (template.name, config) not in found:
                 made = _candidate(template, workload, config, constants, target, machine_codes)
                 found[template.name, config] = made
     candidates = list(found.values())
     if asked.dense:
-        database = Database.load([], shipped=True)
-        chosen = choose(workload.dense, asked.host, database, TEMPLATES)
+        chosen = choose(workload.dense, host, Database.load([], shipped=True), TEMPLATES)
         if chosen is not None:
-            made = _candidate(
-                chosen.template, workload.dense, chosen.config, constants, target, machine_codes
-            )
-            candidates.append(replace(made, dense=True))
-    expected = case.reference(activations, constants, _THREADS)
-    return Prepared(workload, target, activations, expected, candidates)
+            template, work = chosen.template, workload.dense
+            space = template.space(work, target)
+            named = (_with(space, chosen.config, own) for own in asked.sets(template.name))
+            for config in dict.fromkeys((chosen.config, *filter(None, named))):
+                made = _candidate(template, work, config, constants, target, machine_codes)
+                candidates.append(replace(made, dense=True))
+    return candidates
 
 
 def _with(space: Any, default: Any, knobs: tuple[str, ...]) -> Any:

@@ -55,6 +55,14 @@ def test_every_pattern_has_kernels_on_hopper(pattern: Pattern) -> None:
         assert kernels(SINGLE, pattern, sparsity, "cuda:sm_90a") == ["gemm_elements"]
 
 
+def test_2_4_weights_have_kernels_wherever_sparse_tensor_cores_are() -> None:
+    pattern = Pattern.make("vw", 4)
+    for dense in (BYTES, HALVES):
+        for arch in ("sm_80", "sm_86", "sm_89"):
+            assert kernels(dense, pattern, 0.5, f"cuda:{arch}") == ["gemm_two_four_mma_sync"]
+        assert "gemm_two_four_mma_sync" not in kernels(dense, pattern, 0.5, "cuda:sm_75")
+
+
 def test_blocks_of_16_bit_floats_are_tiles_and_few_values_single_ones() -> None:
     for granularity in (16, 32, 64):
         found = kernels(HALVES, Pattern.make("bw", granularity), 0.75, "cuda:sm_90a")

@@ -51,3 +51,18 @@ def test_knobs_are_for_all_templates_or_for_one(tmp_path):
         ("gemm_columns_wgmma", 3), ("gemm_tile_picked", 3),
         ("gemm_tile_wise", 3), ("gemm_tile_picked", 4), ("gemm_tile_wise", 5),
     }  # fmt: skip
+
+
+@needs_nvcc
+def test_kernels_of_gpus_without_wgmma_stand_beside(tmp_path):
+    """Dense ones too, which take knobs of their own."""
+    case = PrunedCase(Gemm(64, 256, 320), 0.5, Pattern.make("vw", 4))
+    knobs = ((), ("conv2d_mma_sync:", "stages=2"))
+    made = prepared(case, Asked(knobs, HOST, dense=True, without_wgmma=True), tmp_path)
+    found = [(one.template, one.dense) for one in made.candidates]
+    assert found[0] == ("gemm_two_four", False) and found[1][1]
+    assert found[2:] == [
+        ("gemm_two_four_mma_sync", False), ("conv2d_mma_sync", True), ("conv2d_mma_sync", True),
+    ]  # fmt: skip
+    assert made.candidates[-1].config["stages"] == 2 != made.candidates[-2].config["stages"]
+    assert all(one.failure is None for one in made.candidates)

@@ -77,8 +77,8 @@ def metadata_fragment(k: int, warps: int = 1) -> np.ndarray:
 
 
 def gather(matrix: np.ndarray, fragment: np.ndarray) -> np.ndarray:
-    """The values of a matrix that each register holds, [threads, registers, values]."""
-    return matrix[fragment[..., 0], fragment[..., 1]]
+    """Values [..., threads, registers, values] of matrices [..., rows, columns] in registers."""
+    return matrix[..., fragment[..., 0], fragment[..., 1]]
 
 
 def scatter(values: np.ndarray, fragment: np.ndarray) -> np.ndarray:

@@ -51,8 +51,8 @@ def compress(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def metadata_words(places: np.ndarray, fragment: np.ndarray) -> np.ndarray:
-    """Registers of metadata uint32 [threads, 1] from places [m, k / 4, 2]."""
+    """Registers of metadata uint32 [..., threads, 1] from places [..., m, k / 4, 2]."""
     pairs = places[..., 0] | places[..., 1] << INDEX_BITS
-    fields = pairs[fragment[..., 0], fragment[..., 1]].astype(np.uint32)
+    fields = pairs[..., fragment[..., 0], fragment[..., 1]].astype(np.uint32)
     shifts = np.arange(fields.shape[-1], dtype=np.uint32) * np.uint32(2 * INDEX_BITS)
     return np.bitwise_or.reduce(fields << shifts, axis=-1)

@@ -16,10 +16,9 @@ from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.finish_source import FINISH_TILE, SHIFTS, choice
-from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
+from autoq.templates.cuda.pruned.two_four.pack import pack_terms, pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
-from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.epilogue.cuda.thread.short_source import SHORT_FORMS
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.epilogue.cuda.values.requantisation import Form
@@ -164,22 +163,8 @@ def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
 
 def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight, and what the epilogue reads of whole tiles."""
-    view = tiling.view
+    view, specs = tiling.view, epilogue_of(tiling).constant_parameters()
     terms = view.terms(constants)
-    found = view.short_form(terms)
-
-    def padded(values: np.ndarray) -> np.ndarray:
-        return np.pad(values, (0, tiling.terms - len(values)))
-
-    bias = np.asarray(terms["bias"], np.int32) + np.int32(found.start)
-    scalars = packed_scalars(view.epilogue, terms)
-    given = {
-        "bias": padded(bias).reshape(1, 1, -1),
-        "scalars": np.concatenate([scalars, found.numbers]),
-    }
-    specs = epilogue_of(tiling).constant_parameters()
-    if any(spec.name == "scale" for spec in specs):
-        terms = {**terms, "scale": np.float32(found.factor) * np.asarray(terms["scale"])}
-        given["scale"] = packed_scales(view.epilogue, terms, padded)
-    own = (np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)
+    form = view.short_form(terms)
+    own = pack_terms(view.epilogue, specs, terms, form, tiling.terms)
     return (pack_weight(tiling, constants), *own)

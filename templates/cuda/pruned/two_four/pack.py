@@ -6,11 +6,17 @@ two sums of a column of the instruction are neighbours in y.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.registers import compress, metadata_words
 from autoq.templates.cuda.pruned.two_four.config import A_BYTES, METADATA_BYTES, TwoFourTiling
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
+from autoq.templates.epilogue.cuda.short_forms.choice import ShortForm
 from autoq.templates.workload import Constants
 
 _ROW_ORDER = np.array([2 * row if row < 8 else 2 * row - 15 for row in range(16)])
@@ -56,3 +62,26 @@ def _by_stages(tiling: TwoFourTiling, values: np.ndarray, metadata: np.ndarray) 
         ordered = array.reshape(shape).transpose(0, 2, 3, 1, 4)
         parts.append(ordered.reshape(tiling.weight_tiles, tiling.k_stages, -1))
     return np.ascontiguousarray(np.concatenate(parts, axis=-1))
+
+
+def pack_terms(
+    epilogue: Epilogue,
+    specs: Sequence[TensorSpec],
+    terms: Mapping[str, Any],
+    form: ShortForm,
+    columns: int,
+) -> tuple[np.ndarray, ...]:
+    """What the epilogue's constant parameters hold of so many columns of y, for a short form."""
+
+    def padded(values: np.ndarray) -> np.ndarray:
+        return np.pad(values, (0, columns - len(values)))
+
+    bias = np.asarray(terms["bias"], np.int32) + np.int32(form.start)
+    given = {
+        "bias": padded(bias).reshape(1, 1, -1),
+        "scalars": np.concatenate([packed_scalars(epilogue, terms), form.numbers]),
+    }
+    if any(spec.name == "scale" for spec in specs):
+        scale = np.float32(form.factor) * np.asarray(terms["scale"])
+        given["scale"] = packed_scales(epilogue, {**terms, "scale": scale}, padded)
+    return tuple(np.ascontiguousarray(given[spec.name], spec.dtype) for spec in specs)

@@ -55,15 +55,7 @@ class TwoFourView:
 
     def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
         """The short form that the epilogue's terms allow."""
-        if not self.shortened:
-            return ShortForm(np.empty(0, np.float32))
-        operands = Operands(
-            self.workload.in_dtype, np.asarray(terms["weight"]), np.asarray(terms["bias"]),
-            np.asarray(terms["scale"], np.float32), np.asarray(terms["scalars"], np.float32),
-        )  # fmt: skip
-        found = short_form(replace(self.epilogue, uniform=False), operands)
-        of_sums = found.numbers[0] in (IS_CONVERTED, IS_READ)
-        return found if of_sums else ShortForm(np.zeros_like(found.numbers))
+        return short_form_of(self.epilogue, self.workload.in_dtype, terms, self.shortened)
 
     def as_conv2d(self, columns: int) -> Conv2d:
         """What an epilogue of so many columns knows: rows of y are images, columns channels."""
@@ -79,6 +71,24 @@ class TwoFourView:
         made = {"bias": np.zeros(n, np.int32), "scale": np.ones(n, np.float32)}
         made["scalars"] = pack_scalars()
         return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
+
+
+def short_form_of(
+    epilogue: Epilogue, in_dtype: str, terms: Mapping[str, Any], shortened: bool
+) -> ShortForm:
+    """The short form of sums that the epilogue's terms allow; none of its words unless shortened.
+
+    in_dtype: of x. terms: constants of the epilogue by name, and the weight.
+    """
+    if not shortened:
+        return ShortForm(np.empty(0, np.float32))
+    operands = Operands(
+        in_dtype, np.asarray(terms["weight"]), np.asarray(terms["bias"]),
+        np.asarray(terms["scale"], np.float32), np.asarray(terms["scalars"], np.float32),
+    )  # fmt: skip
+    found = short_form(replace(epilogue, uniform=False), operands)
+    of_sums = found.numbers[0] in (IS_CONVERTED, IS_READ)
+    return found if of_sums else ShortForm(np.zeros_like(found.numbers))
 
 
 def view_of(workload: object) -> TwoFourView | None:
