@@ -75,6 +75,14 @@ JointChannels = Annotated[
         "that these leave the model, too (tw, tvw).",
     ),
 ]
+SharedRows = Annotated[
+    bool,
+    typer.Option(
+        "--shared-rows",
+        help="Prune the same rows in all tiles of a product and of those that read the same "
+        "tensor, so that what they multiply is smaller (tw, tvw).",
+    ),
+]
 
 
 def prune(
@@ -92,6 +100,7 @@ def prune(
     gradients: Gradients = None,
     keep_channels: KeepChannels = False,
     joint_channels: JointChannels = False,
+    shared_rows: SharedRows = False,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -115,8 +124,9 @@ def prune(
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
     options = PruneOptions(
-        tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels
-    )
+        tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels,
+        shared_rows,
+    )  # fmt: skip
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)
     left = Counter(one.reason for one in result.left)

@@ -133,12 +133,24 @@ class Primitive:
         return dict(self.attributes)[name]
 
 
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Places along the last axis of a fusion's result, int [count], which it writes once more.
+
+    output: the name of what it writes, `[..., count]`.
+    """
+
+    output: str
+    places: np.ndarray
+
+
 @dataclass(eq=False)
 class Fusion:
     """A node that no template computes: primitives fused into one kernel.
 
     The last primitive is the result. `key` is equal for fusions that share machine code. quantised
-    names what is written besides it, if anything: the result as `DynamicQuantize` gives it.
+    names what is written besides it, if anything: the result as `DynamicQuantize` gives it. picked
+    is a part of the result that is written besides.
     """
 
     primitives: tuple[Primitive, ...]
@@ -150,6 +162,7 @@ class Fusion:
     output_shape: tuple[int, ...]
     covers: tuple[str, ...]
     quantised: tuple[str, ...] = ()
+    picked: Picked | None = None
 
     @property
     def parts(self) -> tuple[Fusion, ...]:
@@ -159,18 +172,27 @@ class Fusion:
     @property
     def outputs(self) -> tuple[str, ...]:
         """All tensors that it writes."""
-        return (self.output, *self.quantised)
+        return (self.output, *self.quantised, *((self.picked.output,) if self.picked else ()))
 
     @property
     def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of its result, and of what that is quantised to."""
-        return (self.output_shape, *((self.output_shape, (1,), (1,)) if self.quantised else ()))
+        """The shape of its result, of what that is quantised to, and of what is picked of it."""
+        shape = self.output_shape
+        picked = ((*shape[:-1], len(self.picked.places)),) if self.picked else ()
+        return (shape, *((shape, (1,), (1,)) if self.quantised else ()), *picked)
 
     @property
     def output_dtypes(self) -> tuple[str, ...]:
         """Dtypes of the same."""
+        own = self.primitives[-1].dtype
         more = ("uint8", "float32", "float32") if self.quantised else ()
-        return (self.primitives[-1].dtype, *more)
+        return (own, *more, *((own,) if self.picked else ()))
+
+    @property
+    def kernel_constants(self) -> tuple[np.ndarray, ...]:
+        """What its kernel takes between inputs and outputs: constants, and the places it picks."""
+        picked = (self.picked.places.astype(np.uint16),) if self.picked else ()
+        return (*self.constants, *picked)
 
     @property
     def name(self) -> str:
@@ -182,6 +204,7 @@ class Fusion:
         """Its primitives in one word, for reports: "transpose", "dequantize+softmax"."""
         ops = [primitive.op for primitive in self.primitives]
         ops += ["DynamicQuantizeLinear"] if self.quantised else []
+        ops += ["pick"] if self.picked else []
         return "+".join(ops if len(ops) <= 4 else [*ops[:2], f"{len(ops) - 3} more", ops[-1]])
 
     @property
@@ -189,7 +212,8 @@ class Fusion:
         """Hashable identity of the computation, constants' values left out."""
         constants = tuple((array.shape, str(array.dtype)) for array in self.constants)
         arrays = (self.input_shapes, self.input_dtypes, constants, self.output_shape)
-        return (self.primitives, *arrays, bool(self.quantised))
+        picked = len(self.picked.places) if self.picked else 0
+        return (self.primitives, *arrays, bool(self.quantised), picked)
 
 
 @dataclass(eq=False)
@@ -218,6 +242,11 @@ class Siblings:
     def constants(self) -> tuple[np.ndarray, ...]:
         """Those of each of them."""
         return tuple(array for part in self.parts for array in part.constants)
+
+    @property
+    def kernel_constants(self) -> tuple[np.ndarray, ...]:
+        """What their kernel takes between inputs and outputs."""
+        return self.constants
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from autoq.pruning.patterns.block_wise import block_wise
 from autoq.pruning.patterns.element_wise import element_wise
 from autoq.pruning.patterns.tile_element_wise import tile_element_wise
 from autoq.pruning.patterns.tile_vector_wise import tile_vector_wise
-from autoq.pruning.patterns.tile_wise import DeadRows, Joint, tile_wise
+from autoq.pruning.patterns.tile_wise import DeadRows, Joint, SharedRows, tile_wise
 from autoq.pruning.patterns.vector_wise import vector_wise
 from autoq.pruning.ranking import Bounds
 from autoq.templates.sparse.pruned_matrix import Pruned
@@ -33,12 +33,13 @@ def prune_matrices(
     dead_rows: DeadRows | None = None,
     tolerance: float = TOLERANCE,
     joint: Sequence[Joint] = (),
+    shared_rows: SharedRows = (),
 ) -> list[Pruned]:
     """Which weights of matrices [k, n] stay, by their scores in one ranking of all.
 
     scores: of each matrix, float [k, n], no less than 0. sparsity: the share of all weights
     together that is pruned, reached within `tolerance` of them. bounds: of the sparsity of each
-    matrix, `default_bounds` where None. dead_rows, joint: as in `tile_wise`, of tw, trw and tvw.
+    matrix, `default_bounds` where None. dead_rows, joint, shared_rows: as in `tile_wise`, of tw, trw and tvw.
     Raises InputError where the pattern, the bounds or the matrices do not allow that sparsity.
     """
     pattern.require_sparsity(sparsity)
@@ -49,7 +50,7 @@ def prune_matrices(
         raise InputError("no matrix to prune; give one or more")
     bounds = [default_bounds(sparsity)] * len(scores) if bounds is None else bounds
     _require_bounds(scores, pattern, sparsity, bounds)
-    made = _pruned(scores, pattern, sparsity, bounds, dead_rows, joint)
+    made = _pruned(scores, pattern, sparsity, bounds, (dead_rows, joint, shared_rows))
     kept = sum(int(np.count_nonzero(one.mask)) for one in made)
     reached = 1 - kept / sum(one.size for one in scores)
     if abs(reached - sparsity) > tolerance:
@@ -97,8 +98,7 @@ def _pruned(
     pattern: Pattern,
     sparsity: float,
     bounds: Sequence[Bounds],
-    dead_rows: DeadRows | None,
-    joint: Sequence[Joint],
+    tied: tuple[DeadRows | None, Sequence[Joint], SharedRows],
 ) -> list[Pruned]:
     common = (scores, sparsity, bounds)
     g = pattern.granularity
@@ -112,6 +112,6 @@ def _pruned(
         case "tew":
             return [*tile_element_wise(*common, g, pattern.delta)]
         case "tvw":
-            return [*tile_vector_wise(*common, g, pattern.vector, dead_rows, joint)]
+            return [*tile_vector_wise(*common, g, pattern.vector, *tied)]
     run = pattern.run if pattern.kind == "trw" else 1
-    return [*tile_wise(*common, g, run, dead_rows, joint)]
+    return [*tile_wise(*common, g, run, *tied)]

@@ -22,6 +22,7 @@ from autoq.pruning.matrices import default_bounds, prune_matrices
 from autoq.pruning.onnx_weights import Left, OnnxWeight, find_weights, node_name
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.shared_inputs import rows_shared
 from autoq.replace_file import replace_file
 from autoq.templates.sparse.pruned_matrix import Pruned
 
@@ -54,6 +55,7 @@ class PruneOptions:
     gradients: Arrays | None = None
     keep_channels: bool = False
     joint_channels: bool = False
+    shared_rows: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +120,10 @@ def prune(
         raise InputError(
             f"joint channels: {pattern} prunes no columns; {' and '.join(_OF_COLUMNS)} do"
         )
+    if options.shared_rows and pattern.kind not in _OF_COLUMNS:
+        raise InputError(
+            f"shared rows: {pattern} has no tiles alone; {' and '.join(_OF_COLUMNS)} do"
+        )
     target = as_path(output)
     require_writable(target)
     require_other(target, options.calibration, options.gradients)
@@ -152,7 +158,10 @@ def _prune_weights(
     joint = channels.joint() if channels and options.joint_channels else []
     dead = channels if removes else None
     rows = dead.rows if dead is not None else None
-    structures = prune_matrices(scores, pattern, sparsity, bounds, rows, joint=joint)
+    shared = rows_shared(proto.graph, weights) if options.shared_rows else []
+    structures = prune_matrices(
+        scores, pattern, sparsity, bounds, rows, joint=joint, shared_rows=shared
+    )
     masks = [one.mask for one in structures]
     for weight, mask in zip(weights, masks, strict=True):
         weight.prune(mask)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.pruning.patterns.tile_wise import DeadRows, Joint, tile_wise
+from autoq.pruning.patterns.tile_wise import DeadRows, Joint, SharedRows, tile_wise
 from autoq.pruning.patterns.vector_wise import keep_in_vectors
 from autoq.pruning.ranking import Bounds
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise, Vector
@@ -21,6 +21,7 @@ def tile_vector_wise(
     vector: Vector,
     dead_rows: DeadRows | None = None,
     joint: Sequence[Joint] = (),
+    shared_rows: SharedRows = (),
 ) -> list[TileWise]:
     """Tiles whose columns keep `vector.kept` of every `vector.of` consecutive surviving rows.
 
@@ -28,7 +29,10 @@ def tile_vector_wise(
     """
     before = [Bounds(_before(one.least, vector), _before(one.most, vector)) for one in bounds]
     share = _before(sparsity, vector)
-    tiles = tile_wise(scores, share, before, granularity, dead_rows=dead_rows, joint=joint)
+    tiles = tile_wise(
+        scores, share, before, granularity, dead_rows=dead_rows, joint=joint,
+        shared_rows=shared_rows,
+    )  # fmt: skip
     return [
         dataclasses.replace(
             made, vector=vector, tiles=tuple(_kept(one, tile, vector) for tile in made.tiles)

@@ -16,6 +16,11 @@ DeadRows = Callable[[list[np.ndarray]], list[np.ndarray]]
 only, bool [k]."""
 
 
+SharedRows = Sequence[Sequence[int]]
+"""Places of matrices with as many rows each, all of whose tiles keep the same ones; each place
+once."""
+
+
 class Joint(NamedTuple):
     """Places of matrices, of as many columns each, that keep the same ones.
 
@@ -34,13 +39,14 @@ def tile_wise(
     run: int = 1,
     dead_rows: DeadRows | None = None,
     joint: Sequence[Joint] = (),
+    shared_rows: SharedRows = (),
 ) -> list[TileWise]:
     """Tiles of matrices [k, n] whose columns are ranked together, and then whose rows are.
 
     Columns take 1 - sqrt(1 - sparsity), or a little less where no count of whole columns is that;
     the rows take what is left. A row is pruned in a tile of `granularity` surviving columns alone,
     or `run` consecutive rows are together. Rows that are dead are pruned first, and columns of
-    `joint` matrices as one.
+    `joint` matrices as one. All tiles of matrices that share rows keep the same ones.
     """
     columns = _columns(scores, sparsity, bounds, joint)
     dead = dead_rows(columns) if dead_rows else [np.zeros(len(one), bool) for one in scores]
@@ -48,12 +54,11 @@ def tile_wise(
         [surviving[i : i + granularity] for i in range(0, len(surviving), granularity)]
         for surviving in (np.flatnonzero(one).astype(np.int32) for one in columns)
     ]
-    ranked = [_row_units(one, tiles[i], bounds[i], run, dead[i]) for i, one in enumerate(scores)]
     gone = sum(int((~kept).sum()) * len(one) for kept, one in zip(columns, scores, strict=True))
     wanted = sparsity * sum(one.size for one in scores) - gone
-    chosen = select(ranked, wanted)
+    kept = _rows(scores, tiles, bounds, run, dead, shared_rows, wanted)
     return [
-        TileWise(one.shape, granularity, _tiles(tiles[i], ~chosen[i], one.shape[0], run), run)
+        TileWise(one.shape, granularity, _tiles(tiles[i], kept[i], one.shape[0], run), run)
         for i, one in enumerate(scores)
     ]
 
@@ -87,6 +92,40 @@ def _columns(
     kept: dict[int, np.ndarray] = {}
     for (places, run), some in zip(groups, chosen, strict=True):
         kept |= dict.fromkeys(places, np.repeat(~some, run))
+    return [kept[place] for place in range(len(scores))]
+
+
+def _rows(
+    scores: Sequence[np.ndarray],
+    tiles: Sequence[Sequence[np.ndarray]],
+    bounds: Sequence[Bounds],
+    run: int,
+    dead: Sequence[np.ndarray],
+    shared_rows: SharedRows,
+    wanted: float,
+) -> list[np.ndarray]:
+    """The runs of rows that each matrix keeps, bool [tiles * runs], once `wanted` are pruned.
+
+    Matrices that share rows are ranked as one whose columns are theirs, in one tile.
+    """
+    shared = {place for places in shared_rows for place in places}
+    alone = [place for place in range(len(scores)) if place not in shared]
+    units = [_row_units(scores[i], tiles[i], bounds[i], run, dead[i]) for i in alone]
+    for places in shared_rows:
+        whole = np.concatenate([scores[place] for place in places], axis=1)
+        starts = np.cumsum([0, *(scores[place].shape[1] for place in places)])
+        columns = [one + start for start, i in zip(starts, places) for one in tiles[i]]
+        limits = Bounds(*(
+            sum(getattr(bounds[i], limit) * scores[i].size for i in places) / whole.size
+            for limit in ("least", "most")
+        ))  # fmt: skip
+        every = np.logical_and.reduce([dead[place] for place in places])
+        tile = [np.concatenate(columns)] if columns else []
+        units.append(_row_units(whole, tile, limits, run, every))
+    chosen = select(units, wanted)
+    kept = {place: ~one for place, one in zip(alone, chosen)}
+    for places, one in zip(shared_rows, chosen[len(alone) :], strict=True):
+        kept |= {place: np.tile(~one, len(tiles[place])) for place in places}
     return [kept[place] for place in range(len(scores))]
 
 

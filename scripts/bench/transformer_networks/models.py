@@ -45,8 +45,8 @@ class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
     network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
-    the pattern of its weights, of which `skip` are left alone; joint_channels is that of
-    `PruneOptions`.
+    the pattern of its weights, of which `skip` are left alone; joint_channels and shared_rows are
+    those of `PruneOptions`.
     """
 
     title: str
@@ -57,6 +57,7 @@ class Case:
     pruned: Pattern | None = None
     skip: tuple[str, ...] = ()
     joint_channels: bool = False
+    shared_rows: bool = False
 
     @property
     def tokens(self) -> bool:
@@ -114,6 +115,12 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
     for name in ("resnet50_pruned", "bert384_pruned"):
         title = f"{found[name].title}, joint channels"
         found[f"{name}_joint"] = replace(found[name], title=title, joint_channels=True)
+    for kind in ("tvw", "tw"):
+        case = _pruned(found["bert384"], Pattern.make(kind, 128))
+        title = f"{case.title}, joint channels, shared rows"
+        found[f"bert384_{kind}_shared"] = replace(
+            case, title=title, joint_channels=True, shared_rows=True
+        )
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
         (batch, 128), "dynamic",
@@ -162,8 +169,9 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
     if case.pruned is not None:
         whole = plain.rename(plain.with_suffix(".whole.onnx"))
         alike = PruneOptions(
-            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip, joint_channels=case.joint_channels
-        )
+            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip,
+            joint_channels=case.joint_channels, shared_rows=case.shared_rows,
+        )  # fmt: skip
         prune(whole, plain, case.pruned, _SPARSITY, alike)
         whole.unlink()
     quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, finished)
