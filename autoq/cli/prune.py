@@ -83,6 +83,14 @@ SharedRows = Annotated[
         "tensor, so that what they multiply is smaller (tw, tvw).",
     ),
 ]
+Columns = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="How much of the pruning columns take where they leave with --joint-channels, and rows "
+        "elsewhere: 0.5 prunes as many columns as rows, 1 whole channels alone.",
+    ),
+]
 
 
 def prune(
@@ -101,6 +109,7 @@ def prune(
     keep_channels: KeepChannels = False,
     joint_channels: JointChannels = False,
     shared_rows: SharedRows = False,
+    columns: Columns = 0.5,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -125,7 +134,7 @@ def prune(
     goal = (resolve(host) if isinstance(host, str) else host).target
     options = PruneOptions(
         tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels,
-        shared_rows,
+        shared_rows, columns,
     )  # fmt: skip
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)

@@ -23,6 +23,7 @@ from autoq.pruning.onnx_weights import Left, OnnxWeight, find_weights, node_name
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
 from autoq.pruning.shared_inputs import rows_shared
+from autoq.pruning.ties import Ties
 from autoq.replace_file import replace_file
 from autoq.templates.sparse.pruned_matrix import Pruned
 
@@ -56,6 +57,7 @@ class PruneOptions:
     keep_channels: bool = False
     joint_channels: bool = False
     shared_rows: bool = False
+    columns: float = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +126,16 @@ def prune(
         raise InputError(
             f"shared rows: {pattern} has no tiles alone; {' and '.join(_OF_COLUMNS)} do"
         )
+    if not 0 <= options.columns <= 1:
+        raise InputError(
+            f"columns {options.columns:g}: how much of the pruning they take, from 0 to 1; rows "
+            "take the rest"
+        )
+    if options.columns != PruneOptions.columns and not options.joint_channels:
+        raise InputError(
+            f"columns {options.columns:g}: ask for joint channels too; pruned columns gain little "
+            "unless they leave the model"
+        )
     target = as_path(output)
     require_writable(target)
     require_other(target, options.calibration, options.gradients)
@@ -155,13 +167,16 @@ def _prune_weights(
     bounds = [options.bounds or default_bounds(sparsity)] * len(weights)
     removes = pattern.kind in _WITH_DEAD_CHANNELS and not options.keep_channels
     channels = DeadChannels(proto, weights, others) if removes or options.joint_channels else None
-    joint = channels.joint() if channels and options.joint_channels else []
+    joint = channels if options.joint_channels else None
     dead = channels if removes else None
-    rows = dead.rows if dead is not None else None
-    shared = rows_shared(proto.graph, weights) if options.shared_rows else []
-    structures = prune_matrices(
-        scores, pattern, sparsity, bounds, rows, joint=joint, shared_rows=shared
+    ties = Ties(
+        None if dead is None else dead.rows,
+        [] if joint is None else joint.joint(),
+        rows_shared(proto.graph, weights) if options.shared_rows else [],
+        set() if joint is None else joint.leaving(),
+        options.columns,
     )
+    structures = prune_matrices(scores, pattern, sparsity, bounds, ties)
     masks = [one.mask for one in structures]
     for weight, mask in zip(weights, masks, strict=True):
         weight.prune(mask)

@@ -45,8 +45,8 @@ class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
     network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
-    the pattern of its weights, of which `skip` are left alone; joint_channels and shared_rows are
-    those of `PruneOptions`.
+    the pattern of its weights, of which `skip` are left alone; joint_channels, shared_rows and
+    columns are those of `PruneOptions`.
     """
 
     title: str
@@ -58,6 +58,7 @@ class Case:
     skip: tuple[str, ...] = ()
     joint_channels: bool = False
     shared_rows: bool = False
+    columns: float = 0.5
 
     @property
     def tokens(self) -> bool:
@@ -121,6 +122,10 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
         found[f"bert384_{kind}_shared"] = replace(
             case, title=title, joint_channels=True, shared_rows=True
         )
+        title = f"{case.title}, whole channels alone"
+        found[f"bert384_{kind}_channels"] = replace(
+            case, title=title, joint_channels=True, columns=1.0
+        )
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
         (batch, 128), "dynamic",
@@ -171,6 +176,7 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
         alike = PruneOptions(
             bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip,
             joint_channels=case.joint_channels, shared_rows=case.shared_rows,
+            columns=case.columns,
         )  # fmt: skip
         prune(whole, plain, case.pruned, _SPARSITY, alike)
         whole.unlink()
