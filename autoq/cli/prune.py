@@ -87,8 +87,8 @@ Columns = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        help="How much of the pruning columns take where they leave with --joint-channels, and rows "
-        "elsewhere: 0.5 prunes as many columns as rows, 1 whole channels alone.",
+        help="How much of the pruning columns take where they leave with --joint-channels, and "
+        "rows elsewhere: 0.5 prunes as many columns as rows, 1 whole channels alone.",
     ),
 ]
 

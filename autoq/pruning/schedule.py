@@ -106,9 +106,7 @@ def prune_in_stages(
     for reached in stage_sparsities(pattern, sparsity, step) or [0.0]:
         scores = score(current) if score else {n: magnitude(one) for n, one in current.items()}
         _require_alike(scores, current, "score")
-        made = prune_matrices(
-            [scores[name] for name in current], pattern, reached, limits, ties
-        )
+        made = prune_matrices([scores[name] for name in current], pattern, reached, limits, ties)
         structures = dict(zip(current, made, strict=True))
         stage = Stage(reached, _masked(current, structures), structures)
         if fine_tune is not None:

@@ -170,11 +170,13 @@ TASKS = {
         _Residual, images, ("first.weight", "classes.weight"), 15, reads=_residual_reads()
     ),
     "transformer": Task(
-        _Transformer, sequences, ("classes.weight",), 30, reads=_transformer_reads(),
+        _Transformer,
+        sequences,
+        ("classes.weight",),
+        30,
+        reads=_transformer_reads(),
         heads=tuple((_weights(layer, *_PARTS), WIDTH // HEADS) for layer in range(LAYERS)),
-        shared_rows=tuple(
-            _weights(layer, *names) for layer in range(LAYERS) for names in _READERS
-        ),
-    ),  # fmt: skip
+        shared_rows=tuple(_weights(layer, *names) for layer in range(LAYERS) for names in _READERS),
+    ),
 }
 """By name."""

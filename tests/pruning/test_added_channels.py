@@ -11,8 +11,8 @@ from autoq.models import resnet
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.pattern import Pattern
-from autoq.pruning.ties import Joint, Ties
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.ties import Joint, Ties
 from autoq.quantization.quantize import quantize
 
 TW = Pattern.make("tw", 16)

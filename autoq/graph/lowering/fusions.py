@@ -58,8 +58,9 @@ def fusion_program(node: Fusion, target: Target) -> tuple[Program, tuple[TensorS
     that neither `quantises` nor `picks` says anything of.
     """
     rows = row_fusion(node)
-    if rows is not None and node.picked is not None and picks(node, len(node.picked.places), target):
-        return picking_rows(rows.arrays, rows.formula, len(node.picked.places), target)
+    picked = len(node.picked.places) if node.picked else 0
+    if rows is not None and picks(node, picked, target):
+        return picking_rows(rows.arrays, rows.formula, picked, target)
     if rows is None or not quantises(node, target):
         raise ValueError(f"{node.kind} has one output")
     return quantising_rows(rows.arrays, rows.formula, target)
@@ -80,7 +81,9 @@ def picks(node: Fusion, count: int, target: Target) -> bool:
 
 def _rows(node: Fusion, target: Target) -> RowFusion | None:
     """The fusion as a kernel over rows of a GPU."""
-    return row_fusion(node) if target.kind == "cuda" and kernel_family(node, target) == "rows" else None
+    if target.kind != "cuda" or kernel_family(node, target) != "rows":
+        return None
+    return row_fusion(node)
 
 
 def elementwise_prim_func(node: Fusion, target: Target, plan: Plan) -> PrimFunc:

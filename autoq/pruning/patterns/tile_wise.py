@@ -11,6 +11,7 @@ from autoq.pruning.ranking import Bounds, Units, select
 from autoq.pruning.ties import NO_TIES, Joint, Ties
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise
 
+
 def tile_wise(
     scores: Sequence[np.ndarray],
     sparsity: float,
@@ -102,7 +103,9 @@ def _rows(
     for places in shared_rows:
         whole = np.concatenate([scores[place] for place in places], axis=1)
         starts = np.cumsum([0, *(scores[place].shape[1] for place in places)])
-        columns = [one + start for start, i in zip(starts, places) for one in tiles[i]]
+        columns = [
+            one + start for start, i in zip(starts[:-1], places, strict=True) for one in tiles[i]
+        ]
         limits = Bounds(*(
             sum(getattr(bounds[i], limit) * scores[i].size for i in places) / whole.size
             for limit in ("least", "most")
@@ -111,7 +114,7 @@ def _rows(
         tile = [np.concatenate(columns)] if columns else []
         units.append(_row_units(whole, tile, limits, run, every))
     chosen = select(units, wanted)
-    kept = {place: ~one for place, one in zip(alone, chosen)}
+    kept = {place: ~one for place, one in zip(alone, chosen[: len(alone)], strict=True)}
     for places, one in zip(shared_rows, chosen[len(alone) :], strict=True):
         kept |= {place: np.tile(~one, len(tiles[place])) for place in places}
     return [kept[place] for place in range(len(scores))]

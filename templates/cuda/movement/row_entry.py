@@ -176,6 +176,7 @@ def _over_elements(statement: str, rows: str = "TOGETHER") -> list[str]:
 
 def _store(formula: RowFormula, name: str, beside: str) -> list[str]:
     write = "write_rounded" if formula.rounded else "write"
+    place = "y, row[t] * ROW + column_of(c, lane)"
     lines = [
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) {",
@@ -198,9 +199,11 @@ def _store(formula: RowFormula, name: str, beside: str) -> list[str]:
         "        const int k = c * V + i;",
         f"        result[i] = {name};",
         "      }",
-        *(_kept(beside) if beside else [
-            f"      if (inside(c, lane)) {write}<V>(y, row[t] * ROW + column_of(c, lane), result);"
-        ]),
+        *(
+            _kept(beside)
+            if beside
+            else [f"      if (inside(c, lane)) {write}<V>({place}, result);"]
+        ),
         "    }",
         "  }",
     ]
