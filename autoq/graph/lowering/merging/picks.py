@@ -44,9 +44,10 @@ def merge_picks(graph: Graph, target: Target, templates: Sequence[Template]) -> 
             continue
         needed = np.logical_or.reduce([_needed(layer) for layer in layers])
         places = _whole(needed)
+        if len(places) > _MOST_PICKED * len(needed) or not picks(node, len(places), target):
+            continue
         narrow = [_narrowed(layer, places, f"{node.output}.picked") for layer in layers]
-        fits = len(places) <= _MOST_PICKED * len(needed) and picks(node, len(places), target)
-        if not fits or not all(matching(one.workload, target, templates) for one in narrow):
+        if not all(matching(one.workload, target, templates) for one in narrow):
             continue
         picked = Picked(f"{node.output}.picked", places)
         changed[id(node)] = both = dataclasses.replace(node, picked=picked)
