@@ -28,6 +28,15 @@ BAD = {
     "joint channels of single weights": (
         ("--sparsity", 0.5, "--pattern", "ew", "--joint-channels"), ("no columns", "tw and tvw"),
     ),
+    "shared rows of single weights": (
+        ("--sparsity", 0.5, "--pattern", "ew", "--shared-rows"), ("no tiles", "tw and tvw"),
+    ),
+    "more than all columns": (
+        ("--sparsity", 0.5, "--joint-channels", "--columns", 1.2), ("columns 1.2", "from 0 to 1"),
+    ),
+    "columns that stay": (
+        ("--sparsity", 0.5, "--columns", 1), ("columns 1", "joint channels"),
+    ),
     "unknown node": (("--sparsity", 0.5, "--skip", "absent"), ("'absent'", "conv, fc")),
     "absent samples": (("--sparsity", 0.5, "--calibration", "a.npz"), ("a.npz",)),
     "absent gradients": (("--sparsity", 0.5, "--gradients", "a.npz"), ("a.npz",)),
