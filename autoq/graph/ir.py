@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.graph.results import Picked, Results
 from autoq.templates.arrays.storage import stored_bytes
 from autoq.templates.workload import Workload
 
@@ -133,24 +134,11 @@ class Primitive:
         return dict(self.attributes)[name]
 
 
-@dataclass(frozen=True, eq=False)
-class Picked:
-    """Places along the last axis of a fusion's result, int [count], which it writes once more.
-
-    output: the name of what it writes, `[..., count]`.
-    """
-
-    output: str
-    places: np.ndarray
-
-
 @dataclass(eq=False)
-class Fusion:
+class Fusion(Results):
     """A node that no template computes: primitives fused into one kernel.
 
-    The last primitive is the result. `key` is equal for fusions that share machine code. quantised
-    names what is written besides it, if anything: the result as `DynamicQuantize` gives it. picked
-    is a part of the result that is written besides.
+    The last primitive is the result. `key` is equal for fusions that share machine code.
     """
 
     primitives: tuple[Primitive, ...]
@@ -168,31 +156,6 @@ class Fusion:
     def parts(self) -> tuple[Fusion, ...]:
         """The fusions of its kernel: itself."""
         return (self,)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """All tensors that it writes."""
-        return (self.output, *self.quantised, *((self.picked.output,) if self.picked else ()))
-
-    @property
-    def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of its result, of what that is quantised to, and of what is picked of it."""
-        shape = self.output_shape
-        picked = ((*shape[:-1], len(self.picked.places)),) if self.picked else ()
-        return (shape, *((shape, (1,), (1,)) if self.quantised else ()), *picked)
-
-    @property
-    def output_dtypes(self) -> tuple[str, ...]:
-        """Dtypes of the same."""
-        own = self.primitives[-1].dtype
-        more = ("uint8", "float32", "float32") if self.quantised else ()
-        return (own, *more, *((own,) if self.picked else ()))
-
-    @property
-    def kernel_constants(self) -> tuple[np.ndarray, ...]:
-        """What its kernel takes between inputs and outputs: constants, and the places it picks."""
-        picked = (self.picked.places.astype(np.uint16),) if self.picked else ()
-        return (*self.constants, *picked)
 
     @property
     def name(self) -> str:

@@ -43,9 +43,7 @@ def test_products_of_one_tensor_are_a_group(tmp_path):
 def test_rows_are_shared_and_normalisations_pick_them(tmp_path, kind):
     feeds = network(tmp_path / "m.onnx")
     options = PruneOptions(bounds=ALIKE, joint_channels=True, shared_rows=True)
-    result = prune(
-        tmp_path / "m.onnx", tmp_path / "p.onnx", Pattern.make(kind, 16), 0.75, options
-    )
+    result = prune(tmp_path / "m.onnx", tmp_path / "p.onnx", Pattern.make(kind, 16), 0.75, options)
     rows = {w.name: {tuple(tile.rows) for tile in w.structure.tiles} for w in result.weights}
     for layer in ("layer0", "layer1"):
         of_parts = [rows[f"{layer}.attention.{part}"] for part in PARTS]

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.graph.ir import Fusion, Graph, Layer, Node, Picked, Tensor
+from autoq.graph.ir import Fusion, Graph, Layer, Node, Tensor
 from autoq.graph.lowering.fusions import picks
+from autoq.graph.results import Picked
 from autoq.templates.base import Template
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching

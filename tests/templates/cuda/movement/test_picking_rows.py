@@ -11,8 +11,8 @@ from row_cases import byte_norm, inputs_of, norm, softmax
 from with_nvcc import needs_nvcc
 
 from autoq.graph.evaluate import fusion_outputs
-from autoq.graph.ir import Picked
 from autoq.graph.lowering.fusions import fusion_program, picks
+from autoq.graph.results import Picked
 from autoq.templates.target import parse_target
 
 HOPPER = parse_target("cuda:sm_90a")
