@@ -51,6 +51,15 @@ BoundsText = Annotated[
         help="Sparsity of each layer; up to 1 - (1 - SPARSITY) / 4 by default.",
     ),
 ]
+LayerBounds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--layer-bounds",
+        metavar="NODES=LEAST:MOST",
+        help="Bounds of nodes by a pattern of their names, such as '*.attention.*=0.7:0.8'; may be "
+        "repeated.",
+    ),
+]
 Calibration = Annotated[
     Path | None,
     typer.Option(
@@ -104,6 +113,7 @@ def prune(
     run: Run = None,
     skip: Skip = None,
     bounds: BoundsText = None,
+    layer_bounds: LayerBounds = None,
     calibration: Calibration = None,
     gradients: Gradients = None,
     keep_channels: KeepChannels = False,
@@ -128,13 +138,14 @@ def prune(
     from autoq.report.pruning import pruning_text
 
     made = Pattern.make(pattern, granularity, vector, delta, run)
-    limits = _parse_bounds(bounds)
+    limits = None if bounds is None else _parse_bounds(bounds, "--bounds")
+    own = dict(_parse_layer_bounds(text) for text in layer_bounds or ())
     shapes = parse_shapes(input_shapes)
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
     options = PruneOptions(
         tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels,
-        shared_rows, columns,
+        shared_rows, columns, own,
     )  # fmt: skip
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)
@@ -144,16 +155,24 @@ def prune(
     typer.echo(f"wrote {output}")
 
 
-def _parse_bounds(text: str | None) -> Bounds | None:
+def _parse_layer_bounds(text: str) -> tuple[str, Bounds]:
+    nodes, sign, limits = text.rpartition("=")
+    if not nodes or not sign:
+        raise InputError(
+            f"--layer-bounds {text!r:.80}: a pattern of nodes and their bounds, such as "
+            "'*.attention.*=0.7:0.8'"
+        )
+    return nodes, _parse_bounds(limits, "--layer-bounds")
+
+
+def _parse_bounds(text: str, option: str) -> Bounds:
     from autoq.pruning.ranking import Bounds
 
-    if text is None:
-        return None
     try:
         least, most = map(float, text.split(":"))
     except ValueError as error:
         raise InputError(
-            f"--bounds {text!r:.40}: the least and the most sparsity of a layer, such as 0.3:0.9"
+            f"{option} {text!r:.40}: the least and the most sparsity of a layer, such as 0.3:0.9"
         ) from error
     return Bounds(least, most)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,9 @@ class PruneOptions:
     """How a model is pruned, beside pattern and sparsity.
 
     skip: nodes whose weights stay, but for rows that multiply channels which are left out.
-    bounds: of the sparsity of each layer; `default_bounds` where None. calibration: an .npz file or
+    bounds: of the sparsity of each layer; `default_bounds` where None. layer_bounds: other bounds
+    for the nodes whose names match a pattern such as "*.attention.*", of several the last one.
+    calibration: an .npz file or
     a mapping with an array of samples for every input: weights are ranked by what they multiply,
     too. gradients: the same with an array for every weight by the name of its initializer or node,
     in the shape of the weight or one such a sample: weights are ranked by the loss that their
@@ -58,6 +61,7 @@ class PruneOptions:
     joint_channels: bool = False
     shared_rows: bool = False
     columns: float = 0.5
+    layer_bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +168,7 @@ def _prune_weights(
 ) -> tuple[list[PrunedWeight], int]:
     """What was done to each weight, and how many channels were left out; `others` stay dense."""
     scores = _scores(proto, weights, options)
-    bounds = [options.bounds or default_bounds(sparsity)] * len(weights)
+    bounds = _bounds(weights, options, sparsity)
     removes = pattern.kind in _WITH_DEAD_CHANNELS and not options.keep_channels
     channels = DeadChannels(proto, weights, others) if removes or options.joint_channels else None
     joint = channels if options.joint_channels else None
@@ -199,6 +203,25 @@ def _prune_weights(
             )
         )
     return made, 0 if dead is None else dead.count
+
+
+def _bounds(weights: Sequence[OnnxWeight], options: PruneOptions, sparsity: float) -> list[Bounds]:
+    """Those of each weight; raises InputError for a pattern that no node's name has."""
+    made = [options.bounds or default_bounds(sparsity)] * len(weights)
+    for pattern, bounds in options.layer_bounds.items():
+        matched = [
+            place
+            for place, one in enumerate(weights)
+            if any(fnmatchcase(node_name(node), pattern) for node in one.readers)
+        ]
+        if not matched:
+            raise InputError(
+                f"bounds of {pattern!r:.80}: no product is called so; they are "
+                f"{', '.join(one.name for one in weights)!s:.300}"
+            )
+        for place in matched:
+            made[place] = bounds
+    return made
 
 
 def _without(
