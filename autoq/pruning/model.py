@@ -21,6 +21,7 @@ from autoq.pruning.dead_channels import DeadChannels
 from autoq.pruning.importance import by_activations, magnitude, taylor
 from autoq.pruning.matrices import default_bounds, prune_matrices
 from autoq.pruning.onnx_weights import Left, OnnxWeight, find_weights, node_name
+from autoq.pruning.options import PruneOptions, require_fitting
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
 from autoq.pruning.shared_inputs import rows_shared
@@ -30,38 +31,6 @@ from autoq.templates.sparse.pruned_matrix import Pruned
 
 _WITH_DEAD_CHANNELS = ("ew", "tw", "tew", "tvw")
 """Patterns that are the same in a matrix without some of its rows and columns."""
-_OF_COLUMNS = ("tw", "tvw")
-"""Patterns that prune columns which others may share."""
-
-Arrays = str | os.PathLike[str] | Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class PruneOptions:
-    """How a model is pruned, beside pattern and sparsity.
-
-    skip: nodes whose weights stay, but for rows that multiply channels which are left out.
-    bounds: of the sparsity of each layer; `default_bounds` where None. layer_bounds: other bounds
-    for the nodes whose names match a pattern such as "*.attention.*", of several the last one.
-    calibration: an .npz file or
-    a mapping with an array of samples for every input: weights are ranked by what they multiply,
-    too. gradients: the same with an array for every weight by the name of its initializer or node,
-    in the shape of the weight or one such a sample: weights are ranked by the loss that their
-    removal incurs. Without either they are ranked by their size. keep_channels: whether channels
-    that become constant stay in the model. joint_channels: whether products prune the same columns
-    whose outputs are added, and columns of an attention's head go together, by their importance in
-    all of these, so that channels of sums and heads become constant, too.
-    """
-
-    skip: Sequence[str] = ()
-    bounds: Bounds | None = None
-    calibration: Arrays | None = None
-    gradients: Arrays | None = None
-    keep_channels: bool = False
-    joint_channels: bool = False
-    shared_rows: bool = False
-    columns: float = 0.5
-    layer_bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,24 +91,7 @@ def prune(
             f"{pattern!r:.40} with {options!r:.40}: a Pattern or its name and PruneOptions do"
         )
     pattern.require_sparsity(sparsity)
-    if options.joint_channels and pattern.kind not in _OF_COLUMNS:
-        raise InputError(
-            f"joint channels: {pattern} prunes no columns; {' and '.join(_OF_COLUMNS)} do"
-        )
-    if options.shared_rows and pattern.kind not in _OF_COLUMNS:
-        raise InputError(
-            f"shared rows: {pattern} has no tiles alone; {' and '.join(_OF_COLUMNS)} do"
-        )
-    if not 0 <= options.columns <= 1:
-        raise InputError(
-            f"columns {options.columns:g}: how much of the pruning they take, from 0 to 1; rows "
-            "take the rest"
-        )
-    if options.columns != PruneOptions.columns and not options.joint_channels:
-        raise InputError(
-            f"columns {options.columns:g}: ask for joint channels too; pruned columns gain little "
-            "unless they leave the model"
-        )
+    require_fitting(options, pattern)
     target = as_path(output)
     require_writable(target)
     require_other(target, options.calibration, options.gradients)
