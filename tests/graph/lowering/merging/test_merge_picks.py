@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from gpu_kernels import OPTIONS, end_if_compile_only, gpu_host
 from onnx_models.makers import model, node
 from optimised_models import pair
 from qdq.oracle import Oracle, normal_feeds
 
+from autoq import Session, compile
 from autoq.frontend import from_model
 from autoq.graph import Fusion, Layer, evaluate, optimise
 from autoq.templates.target import parse_target
@@ -107,3 +109,17 @@ def test_some_graphs_have_all_there_is():
     """The cases of the test above are no empty ones."""
     counts = [picked_channels(own) for seed in range(20) for own in random_model(seed)[1]]
     assert {0, 32, 64, 96} <= {*counts}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("seed", [3, 10])
+def test_a_gpu_gives_what_onnxruntime_gives(seed, tmp_path):
+    made, masks = random_model(seed)
+    assert any(map(picked_channels, masks))
+    feeds = normal_feeds(made, np.random.default_rng(seed))
+    cache = OPTIONS.folder or tmp_path / "kernels"
+    compile(from_model(made), target=gpu_host(), output=tmp_path / "picks.tar", cache_dir=cache)
+    end_if_compile_only()
+    found = Session(tmp_path / "picks.tar").run(None, feeds)
+    names = [value.name for value in made.graph.output]
+    assert not Oracle(made, feeds).complaint(dict(zip(names, found, strict=True)))
