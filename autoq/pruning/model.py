@@ -129,7 +129,7 @@ def _prune_weights(
         None if dead is None else dead.rows,
         [] if joint is None else joint.joint(),
         rows_shared(proto.graph, weights) if options.shared_rows else [],
-        set() if joint is None else joint.leaving(),
+        *((), ()) if joint is None else joint.apart(),
         options.columns,
     )
     structures = prune_matrices(scores, pattern, sparsity, bounds, ties)

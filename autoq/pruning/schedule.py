@@ -13,7 +13,7 @@ from autoq.pruning.importance import magnitude
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.pruning.ties import NO_TIES, Joint, Ties
+from autoq.pruning.ties import NO_TIES, Joint, Ties, apart
 from autoq.templates.sparse.pruned_matrix import Pruned
 
 Matrices = Mapping[str, np.ndarray]
@@ -128,7 +128,11 @@ def _ties(weights: Matrices, reads: Reads) -> Ties:
             raise InputError(f"reads {name!r}: no weight; they are {', '.join(places)!s:.300}")
     sums = {tuple(sorted(places[one] for one in read)) for read in reads.of.values()}
     heads = [Joint(tuple(places[one] for one in names), run) for names, run in reads.heads]
-    leaving = {place for one in sums for place in one} | {p for one in heads for p in one.places}
+    links = []
+    for reader, read in reads.of.items():
+        own = {places[one] for one in read}
+        own |= {place for one in heads if own & {*one.places} for place in one.places}
+        links.append((tuple(own), (places[reader],)))
 
     def dead_rows(columns: list[np.ndarray]) -> list[np.ndarray]:
         dead = [np.zeros(len(one), bool) for one in weights.values()]
@@ -140,7 +144,8 @@ def _ties(weights: Matrices, reads: Reads) -> Ties:
 
     joint = [Joint(one) for one in sorted(sums) if len(one) > 1] if reads.joint else []
     shared = [[places[one] for one in names] for names in reads.shared_rows]
-    return Ties(dead_rows if reads.of else None, joint + heads, shared, leaving, reads.columns)
+    dead = dead_rows if reads.of else None
+    return Ties(dead, joint + heads, shared, *apart(links), reads.columns)
 
 
 def _masked(weights: Matrices, structures: Mapping[str, Pruned]) -> dict[str, np.ndarray]:

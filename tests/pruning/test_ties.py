@@ -8,7 +8,7 @@ import pytest
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.pruning.ties import Joint, Ties
+from autoq.pruning.ties import Joint, Ties, apart
 
 TW, TVW = Pattern.make("tw", 8), Pattern.make("tvw", 8)
 
@@ -69,7 +69,7 @@ def test_dead_rows_of_a_group_go_first():
 def test_columns_take_as_much_as_they_should(columns, pattern):
     """And rows as much of the matrix that is read by no other one."""
     scores = scores_of((64, 160), (160, 64))
-    ties = Ties(leaving={0}, columns=columns)
+    ties = Ties(leaving={0}, reading={1}, columns=columns)
     bounds = [Bounds(0.75, 0.75)] * 2
     made = prune_matrices(scores, pattern, 0.75, bounds, ties)
     left = 0.25 if pattern is TW else 0.5
@@ -83,8 +83,16 @@ def test_columns_that_leave_are_ranked_among_themselves():
     """However little the others are worth."""
     scores = scores_of((64, 64), (64, 64), (64, 64))
     scores[2] /= 1000
-    ties = Ties(joint=[Joint((0, 1), 16)], leaving={0, 1}, columns=1.0)
+    ties = Ties(joint=[Joint((0, 1), 16)], leaving={0, 1}, reading={2}, columns=1.0)
     made = prune_matrices(scores, TW, 0.5, [Bounds(0, 0.9)] * 3, ties)
     heads = [one.mask.any(axis=0).reshape(4, 16) for one in made[:2]]
     assert np.array_equal(*heads) and heads[0].all(axis=1).sum() == heads[0].any(axis=1).sum() == 2
     assert made[2].mask.any(axis=0).all()
+
+
+def test_columns_and_rows_are_even_where_a_matrix_is_read_and_reads():
+    attention, perceptron, chain = ((0, 1, 2), (3,)), ((4,), (5,)), [((6,), (7,)), ((7,), (8,))]
+    assert apart([attention, perceptron, *chain]) == ({0, 1, 2, 4}, {3, 5})
+    assert apart([]) == (set(), set())
+    ties = Ties(leaving={0}, reading={1}, columns=0.9)
+    assert [ties.columns_of(place) for place in range(3)] == [0.9, pytest.approx(0.1), 0.5]
