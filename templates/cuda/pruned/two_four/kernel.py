@@ -19,8 +19,11 @@ from autoq.templates.cuda.pruned.two_four.finish_source import FINISH_TILE, SHIF
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
+from autoq.templates.cuda.pruned.two_four.view import TwoFourView
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
-from autoq.templates.epilogue.cuda.thread.short_source import SHORT_FORMS
+from autoq.templates.epilogue.cuda.short_forms.choice import ShortForm
+from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES, packed_long_table
+from autoq.templates.epilogue.cuda.thread.short_source import short_forms
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.target import Target
@@ -53,7 +56,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     assembly = assembly.replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
-    forms = SHORT_FORMS if view.shortened else (Form.PACK, Form.SHIFT)
+    forms = short_forms(view.epilogue) if view.shortened else (Form.PACK, Form.SHIFT)
     product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice(forms, Form.CLAMP))
     product = product.replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
@@ -157,6 +160,15 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     return overlapping(main.specialize(**absent))
 
 
+def _long_table(view: TwoFourView, terms: Constants, found: ShortForm) -> list[np.ndarray]:
+    """The table that the short form selects entries of, as float32, where there is one."""
+    if not (view.shortened and view.epilogue.table):
+        return []
+    first, others = packed_long_table(view.epilogue, terms, found.read)
+    own = np.zeros(LONG_ENTRIES // 4 - first.size // 4, np.float32)
+    return [first.view(np.float32), others if found.read else own]
+
+
 def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
     """The arrays of `pack_all`."""
     return (weight_spec(tiling), *epilogue_of(tiling).constant_parameters())
@@ -175,7 +187,7 @@ def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, .
     scalars = packed_scalars(view.epilogue, terms)
     given = {
         "bias": padded(bias).reshape(1, 1, -1),
-        "scalars": np.concatenate([scalars, found.numbers]),
+        "scalars": np.concatenate([scalars, found.numbers, *_long_table(view, terms, found)]),
     }
     specs = epilogue_of(tiling).constant_parameters()
     if any(spec.name == "scale" for spec in specs):

@@ -50,8 +50,8 @@ class TwoFourView:
 
     @property
     def shortened(self) -> bool:
-        """Whether operands may allow a short form of the epilogue, which no table has."""
-        return not self.floating and readable(self.epilogue) and not self.epilogue.table
+        """Whether operands may allow a short form of the epilogue."""
+        return not self.floating and readable(self.epilogue)
 
     def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
         """The short form that the epilogue's terms allow."""

@@ -137,6 +137,23 @@ def test_the_form_that_operands_allow(
 
 
 @needs_nvcc
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("out_dtype", ["int8", "uint8"])
+def test_tables_are_read_where_operands_allow(out_dtype: str, large: bool) -> None:
+    """Values far beyond both bounds as well, which the long table clamps."""
+    workload = replace(BYTES, m=64, n=128, k=256, epilogue=Epilogue(out_dtype, table=True))
+    values, constants = workload.random_case(np.random.default_rng(2))
+    constants["scale"][:] = 3e-4 * np.random.default_rng(3).uniform(1, 2, 128)
+    constants["bias"][:3] = [1 << 24, -1 << 24, 1 << 30 if large else 0]
+    view = view_of(workload)
+    assert view is not None
+    form = view.short_form(view.terms(constants)).numbers[0]
+    assert form == (NEITHER if large else IS_READ)
+    config = TwoFourConfig(64, 1, 1, 2, 4, boxed=True)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+
+
+@needs_nvcc
 @pytest.mark.parametrize(
     ("columns", "passing", "boxed"), [(128, 64, True), (128, 64, False), (192, 96, True)]
 )
