@@ -80,7 +80,8 @@ template <int PARTS> __device__ __forceinline__ void read_addends(
 }
 template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
     const SUM (&sums)[ALL / PARTS], unsigned char* staged, const Terms (&terms)[BLOCKS],
-    const unsigned* addends, const Outputs& to, int first_row, int first_block, int consumer, int thread, int& turn) {
+    const unsigned* addends, const Outputs& to, int first_row, int first_block, int consumer,
+    int thread, int& turn) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
@@ -102,7 +103,8 @@ template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
   }
 }
 """
-"""finish_tile<form, parts>(sums, staged, terms, addends, Outputs, row, block, consumer, thread, turn).
+"""finish_tile<form, parts>(sums, staged, terms, addends, Outputs, row, block, consumer, thread,
+turn).
 
 row and block are the first ones. STORE_ROWS stands for struct Outputs, where rows of y go, and for
 `store_rows`, such as `VECTORS` of `rows_source`."""
