@@ -14,14 +14,15 @@ from autoq.templates.epilogue.cuda.short_forms.words import (
 )
 from autoq.templates.epilogue.cuda.values.requantisation import Form, Requantisation
 
-_FORMS = (Form.CONVERTED, Form.READ)
+SHORT_FORMS = (Form.CONVERTED, Form.READ)
+"""All short forms of a thread's outputs."""
 
 
 def short_forms(epilogue: Epilogue) -> tuple[Form, ...]:
     """Those of an epilogue: with a residual `Form.CONVERTED`, by a table `Form.READ`."""
     if epilogue.residual_dtype is not None:
         return (Form.CONVERTED,)
-    return (Form.READ,) if epilogue.table else _FORMS
+    return (Form.READ,) if epilogue.table else SHORT_FORMS
 
 
 SHORT_FIELDS = f" float limits[{WORDS}]; const void* lookups;"

@@ -6,6 +6,7 @@ from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
 from autoq.templates.epilogue.cuda.thread.short_source import (
     SHORT_FIELDS,
+    SHORT_FORMS,
     SHORT_START,
     short_outputs,
     short_source,
@@ -161,8 +162,7 @@ def thread_source(
         "NUMBER": number,
         "FINISH": _finish(epilogue),
         "FORMS": ", ".join(
-            f"{form.name} = {form}"
-            for form in (*_FORMS, *((Form.CONVERTED, Form.READ) if short else ()))
+            f"{form.name} = {form}" for form in (*_FORMS, *(SHORT_FORMS if short else ()))
         ),
     }
     source = (LOOK_UP_VECTOR if table else "") + _SOURCE
