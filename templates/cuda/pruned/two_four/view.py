@@ -91,9 +91,9 @@ def _adds_bytes(workload: Gemm | FloatGemm) -> bool:
     if not isinstance(workload, Gemm):
         return False
     epilogue = workload.epilogue
-    bytes_alone = epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue)
-    alone = replace(epilogue, residual_dtype=None, requantize_before_add=False)
-    return bytes_alone and takes_constants_alone(replace(workload, epilogue=alone))
+    added = epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue)
+    alone = replace(workload, epilogue=Epilogue(epilogue.out_dtype))
+    return added and takes_constants_alone(alone)
 
 
 def view_of(workload: object) -> TwoFourView | None:
