@@ -44,8 +44,18 @@ PATTERNS = {
     "tvw-4": Pattern.make("tvw", 16),
     "tvw-16": Pattern.make("tvw", 16, "8:16"),
 }
-JOINT = "tw-16-joint"
-"""As tw-16, but products that are added prune the same columns."""
+TIED = {
+    "tw-16-joint": ("tw-16", True, False, 0.5),
+    "tw-16-rows": ("tw-16", False, True, 0.5),
+    "tw-16-joint-rows": ("tw-16", True, True, 0.5),
+    "tw-16-channels": ("tw-16", True, False, 1.0),
+    "tvw-4-joint": ("tvw-4", True, False, 0.5),
+    "tvw-4-joint-rows": ("tvw-4", True, True, 0.5),
+    "tvw-4-channels": ("tvw-4", True, False, 1.0),
+}
+"""Patterns by name: as which pattern, whether products that are added and heads prune the same
+columns, whether all tiles of what reads the same prune the same rows, and how much of the pruning
+columns take that others read."""
 UNSEEN = 4000
 
 
@@ -102,11 +112,16 @@ def pruned_accuracies(run: Run) -> tuple[float, float] | str:
     """
     torch.set_num_threads(1)
     torch.manual_seed(run.seed)
-    task, joint = TASKS[run.task], run.pattern == JOINT
-    pattern = PATTERNS[run.pattern.removesuffix("-joint")]
+    task = TASKS[run.task]
+    name, joint, rows, columns = TIED.get(run.pattern, (run.pattern, False, False, 0.5))
+    pattern = PATTERNS[name]
     if joint and not task.reads:
         return "nothing is known of its sums"
-    reads = Reads(task.reads, joint)
+    if rows and not task.shared_rows:
+        return "nothing is known of what reads the same"
+    heads, shared = (task.heads if joint else ()), (task.shared_rows if rows else ())
+    # Rows of constant channels go first where these leave, and in sums of the residual network.
+    reads = Reads({} if task.heads and not joint else task.reads, joint, heads, shared, columns)
     data, unseen = task.data(run.samples, 1), task.data(UNSEEN, 2)
     module = task.network()
     weights = prunable(module, task.skipped)
@@ -156,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", default=",".join(TASKS))
     parser.add_argument("--sparsities", default="0.5,0.75,0.9")
-    parser.add_argument("--patterns", default=",".join((*PATTERNS, JOINT)))
+    parser.add_argument("--patterns", default=",".join((*PATTERNS, *TIED)))
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--epochs", type=int, help="of the dense network; each has its own")
     parser.add_argument("--fine-tuning", type=int, default=3, help="epochs of each stage")

@@ -51,6 +51,15 @@ BoundsText = Annotated[
         help="Sparsity of each layer; up to 1 - (1 - SPARSITY) / 4 by default.",
     ),
 ]
+LayerBounds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--layer-bounds",
+        metavar="NODES=LEAST:MOST",
+        help="Bounds of nodes by a pattern of their names, such as '*.attention.*=0.7:0.8'; may be "
+        "repeated.",
+    ),
+]
 Calibration = Annotated[
     Path | None,
     typer.Option(
@@ -75,6 +84,22 @@ JointChannels = Annotated[
         "that these leave the model, too (tw, tvw).",
     ),
 ]
+SharedRows = Annotated[
+    bool,
+    typer.Option(
+        "--shared-rows",
+        help="Prune the same rows in all tiles of a product and of those that read the same "
+        "tensor, so that what they multiply is smaller (tw, tvw).",
+    ),
+]
+Columns = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="How much of the pruning columns take where they leave with --joint-channels, and "
+        "rows elsewhere: 0.5 prunes as many columns as rows, 1 whole channels alone.",
+    ),
+]
 
 
 def prune(
@@ -88,10 +113,13 @@ def prune(
     run: Run = None,
     skip: Skip = None,
     bounds: BoundsText = None,
+    layer_bounds: LayerBounds = None,
     calibration: Calibration = None,
     gradients: Gradients = None,
     keep_channels: KeepChannels = False,
     joint_channels: JointChannels = False,
+    shared_rows: SharedRows = False,
+    columns: Columns = 0.5,
     input_shapes: InputShapes = None,
     target: Target = "cuda",
     hardware: Hardware = None,
@@ -110,13 +138,15 @@ def prune(
     from autoq.report.pruning import pruning_text
 
     made = Pattern.make(pattern, granularity, vector, delta, run)
-    limits = _parse_bounds(bounds)
+    limits = None if bounds is None else _parse_bounds(bounds, "--bounds")
+    own = dict(_parse_layer_bounds(text) for text in layer_bounds or ())
     shapes = parse_shapes(input_shapes)
     host = host_of(target, hardware)
     goal = (resolve(host) if isinstance(host, str) else host).target
     options = PruneOptions(
-        tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels
-    )
+        tuple(skip or ()), limits, calibration, gradients, keep_channels, joint_channels,
+        shared_rows, columns, own,
+    )  # fmt: skip
     result = prune_model(model, output, made, sparsity, options)
     seconds, estimated = _estimates(model, goal, shapes)
     left = Counter(one.reason for one in result.left)
@@ -125,16 +155,24 @@ def prune(
     typer.echo(f"wrote {output}")
 
 
-def _parse_bounds(text: str | None) -> Bounds | None:
+def _parse_layer_bounds(text: str) -> tuple[str, Bounds]:
+    nodes, sign, limits = text.rpartition("=")
+    if not nodes or not sign:
+        raise InputError(
+            f"--layer-bounds {text!r:.80}: a pattern of nodes and their bounds, such as "
+            "'*.attention.*=0.7:0.8'"
+        )
+    return nodes, _parse_bounds(limits, "--layer-bounds")
+
+
+def _parse_bounds(text: str, option: str) -> Bounds:
     from autoq.pruning.ranking import Bounds
 
-    if text is None:
-        return None
     try:
         least, most = map(float, text.split(":"))
     except ValueError as error:
         raise InputError(
-            f"--bounds {text!r:.40}: the least and the most sparsity of a layer, such as 0.3:0.9"
+            f"{option} {text!r:.40}: the least and the most sparsity of a layer, such as 0.3:0.9"
         ) from error
     return Bounds(least, most)
 

@@ -12,7 +12,7 @@ import numpy as np
 from autoq.devices import Host
 from autoq.errors import ModelError
 from autoq.graph.ir import Fusion, Layer, Node, Siblings
-from autoq.graph.lowering.fusions import fusion_prim_func, kernel_family, quantising_program
+from autoq.graph.lowering.fusions import fusion_prim_func, fusion_program, kernel_family
 from autoq.kernel import compile_kernel
 from autoq.kernel.compile import compile_program
 from autoq.kernel.kernel_store import KernelStore
@@ -103,8 +103,9 @@ class FusionSelection:
 
     def compiled(self, cache_dir: Path | None) -> Kernel:
         """Its machine code, kept in cache_dir; raises BuildError."""
-        if self.node.parts[0].quantised:
-            program, arrays = quantising_program(self.node.parts[0], self.target)
+        first = self.node.parts[0]
+        if first.quantised or first.picked:
+            program, arrays = fusion_program(first, self.target)
             return compile_program(program, arrays, self.target, cache_dir=cache_dir)
         function = fusion_prim_func(self.node, self.target)
         return compile_kernel(function, self.target, cache_dir=cache_dir)
@@ -115,12 +116,12 @@ class FusionSelection:
 
     def constants(self) -> tuple[np.ndarray, ...]:
         """The arrays the kernel takes between its inputs and its output."""
-        return self.node.constants
+        return self.node.kernel_constants
 
     @property
     def constant_bytes(self) -> int:
         """Of these arrays."""
-        return sum(array.nbytes for array in self.node.constants)
+        return sum(array.nbytes for array in self.constants())
 
 
 Selection = TemplateSelection | FusionSelection

@@ -49,11 +49,14 @@ def evaluate(
 
 
 def fusion_outputs(node: Fusion, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """All that a fusion writes: its result, and what that is quantised to."""
+    """All that a fusion writes: its result, what that is quantised to, and what is picked of it."""
     result = evaluate_fusion(node, inputs)
-    if not node.quantised:
-        return (result,)
-    return result, *DynamicQuantize(result.size).reference([result.reshape(-1)], {})
+    found = [result]
+    if node.quantised:
+        found += DynamicQuantize(result.size).reference([result.reshape(-1)], {})
+    if node.picked is not None:
+        found.append(result.reshape(node.output_shape)[..., node.picked.places])
+    return tuple(found)
 
 
 def _checked(graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.graph.results import Picked, Results
 from autoq.templates.arrays.storage import stored_bytes
 from autoq.templates.workload import Workload
 
@@ -134,11 +135,10 @@ class Primitive:
 
 
 @dataclass(eq=False)
-class Fusion:
+class Fusion(Results):
     """A node that no template computes: primitives fused into one kernel.
 
-    The last primitive is the result. `key` is equal for fusions that share machine code. quantised
-    names what is written besides it, if anything: the result as `DynamicQuantize` gives it.
+    The last primitive is the result. `key` is equal for fusions that share machine code.
     """
 
     primitives: tuple[Primitive, ...]
@@ -150,27 +150,12 @@ class Fusion:
     output_shape: tuple[int, ...]
     covers: tuple[str, ...]
     quantised: tuple[str, ...] = ()
+    picked: Picked | None = None
 
     @property
     def parts(self) -> tuple[Fusion, ...]:
         """The fusions of its kernel: itself."""
         return (self,)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """All tensors that it writes."""
-        return (self.output, *self.quantised)
-
-    @property
-    def output_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shape of its result, and of what that is quantised to."""
-        return (self.output_shape, *((self.output_shape, (1,), (1,)) if self.quantised else ()))
-
-    @property
-    def output_dtypes(self) -> tuple[str, ...]:
-        """Dtypes of the same."""
-        more = ("uint8", "float32", "float32") if self.quantised else ()
-        return (self.primitives[-1].dtype, *more)
 
     @property
     def name(self) -> str:
@@ -182,6 +167,7 @@ class Fusion:
         """Its primitives in one word, for reports: "transpose", "dequantize+softmax"."""
         ops = [primitive.op for primitive in self.primitives]
         ops += ["DynamicQuantizeLinear"] if self.quantised else []
+        ops += ["pick"] if self.picked else []
         return "+".join(ops if len(ops) <= 4 else [*ops[:2], f"{len(ops) - 3} more", ops[-1]])
 
     @property
@@ -189,7 +175,8 @@ class Fusion:
         """Hashable identity of the computation, constants' values left out."""
         constants = tuple((array.shape, str(array.dtype)) for array in self.constants)
         arrays = (self.input_shapes, self.input_dtypes, constants, self.output_shape)
-        return (self.primitives, *arrays, bool(self.quantised))
+        picked = len(self.picked.places) if self.picked else 0
+        return (self.primitives, *arrays, bool(self.quantised), picked)
 
 
 @dataclass(eq=False)
@@ -218,6 +205,11 @@ class Siblings:
     def constants(self) -> tuple[np.ndarray, ...]:
         """Those of each of them."""
         return tuple(array for part in self.parts for array in part.constants)
+
+    @property
+    def kernel_constants(self) -> tuple[np.ndarray, ...]:
+        """What their kernel takes between inputs and outputs."""
+        return self.constants
 
     @property
     def outputs(self) -> tuple[str, ...]:

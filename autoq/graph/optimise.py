@@ -14,6 +14,7 @@ from autoq.graph.lowering.merging.attention import merge_attention
 from autoq.graph.lowering.merging.concat import merge_concat
 from autoq.graph.lowering.merging.factor import merge_factor
 from autoq.graph.lowering.merging.gathers import merge_gathers
+from autoq.graph.lowering.merging.picks import merge_picks
 from autoq.graph.lowering.merging.products import merge_products
 from autoq.graph.lowering.merging.quantised import merge_quantised
 from autoq.graph.lowering.merging.rows import merge_rows
@@ -143,6 +144,7 @@ def _optimised(
     merge_attention(lowered, target, templates)
     if isinstance(precision, AttentionPrecision):
         attend_sparsely(lowered, target, templates, precision)
+    merge_picks(lowered, target, templates)
     know_zeros(lowered, target, templates)
     merge_factor(lowered, target, templates)
     merge_products(lowered, target, templates)

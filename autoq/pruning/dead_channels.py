@@ -14,7 +14,7 @@ from autoq.pruning.border_kinds import BorderKinds, border_kinds
 from autoq.pruning.channel_links import Link, find_links
 from autoq.pruning.onnx_constants import OnnxConstants
 from autoq.pruning.onnx_weights import OnnxWeight
-from autoq.pruning.patterns.tile_wise import Joint
+from autoq.pruning.ties import Joint, apart
 
 _LEAST_UNIT, _MOST_UNIT = 16, 64
 """What a number of channels is a multiple of, which it remains: kernels copy 16 bytes at once, and
@@ -72,6 +72,11 @@ class DeadChannels:
         return [
             Joint(link.narrowed, link.unit) for link in several if max(link.narrowed) < self._pruned
         ]
+
+    def apart(self) -> tuple[set[int], set[int]]:
+        """Pruned weights whose columns leave the model, and those that read them, as in `apart`."""
+        links = [(link.narrowed, tuple(link.consumers)) for link in self._links]
+        return apart(link for link in links if max(map(max, link)) < self._pruned)
 
     def remove(self, masks: Sequence[np.ndarray]) -> None:
         """Leave dead channels out of the model, whose weights are pruned by masks [k, n] already.

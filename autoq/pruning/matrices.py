@@ -12,9 +12,10 @@ from autoq.pruning.patterns.block_wise import block_wise
 from autoq.pruning.patterns.element_wise import element_wise
 from autoq.pruning.patterns.tile_element_wise import tile_element_wise
 from autoq.pruning.patterns.tile_vector_wise import tile_vector_wise
-from autoq.pruning.patterns.tile_wise import DeadRows, Joint, tile_wise
+from autoq.pruning.patterns.tile_wise import tile_wise
 from autoq.pruning.patterns.vector_wise import vector_wise
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.ties import NO_TIES, Ties
 from autoq.templates.sparse.pruned_matrix import Pruned
 
 _ROUNDING = 1e-9
@@ -30,15 +31,14 @@ def prune_matrices(
     pattern: Pattern,
     sparsity: float,
     bounds: Sequence[Bounds] | None = None,
-    dead_rows: DeadRows | None = None,
+    ties: Ties = NO_TIES,
     tolerance: float = TOLERANCE,
-    joint: Sequence[Joint] = (),
 ) -> list[Pruned]:
     """Which weights of matrices [k, n] stay, by their scores in one ranking of all.
 
     scores: of each matrix, float [k, n], no less than 0. sparsity: the share of all weights
     together that is pruned, reached within `tolerance` of them. bounds: of the sparsity of each
-    matrix, `default_bounds` where None. dead_rows, joint: as in `tile_wise`, of tw, trw and tvw.
+    matrix, `default_bounds` where None. ties: as in `tile_wise`, of tw, trw and tvw.
     Raises InputError where the pattern, the bounds or the matrices do not allow that sparsity.
     """
     pattern.require_sparsity(sparsity)
@@ -49,7 +49,7 @@ def prune_matrices(
         raise InputError("no matrix to prune; give one or more")
     bounds = [default_bounds(sparsity)] * len(scores) if bounds is None else bounds
     _require_bounds(scores, pattern, sparsity, bounds)
-    made = _pruned(scores, pattern, sparsity, bounds, dead_rows, joint)
+    made = _pruned(scores, pattern, sparsity, bounds, ties)
     kept = sum(int(np.count_nonzero(one.mask)) for one in made)
     reached = 1 - kept / sum(one.size for one in scores)
     if abs(reached - sparsity) > tolerance:
@@ -97,8 +97,7 @@ def _pruned(
     pattern: Pattern,
     sparsity: float,
     bounds: Sequence[Bounds],
-    dead_rows: DeadRows | None,
-    joint: Sequence[Joint],
+    ties: Ties,
 ) -> list[Pruned]:
     common = (scores, sparsity, bounds)
     g = pattern.granularity
@@ -112,6 +111,6 @@ def _pruned(
         case "tew":
             return [*tile_element_wise(*common, g, pattern.delta)]
         case "tvw":
-            return [*tile_vector_wise(*common, g, pattern.vector, dead_rows, joint)]
+            return [*tile_vector_wise(*common, g, pattern.vector, ties)]
     run = pattern.run if pattern.kind == "trw" else 1
-    return [*tile_wise(*common, g, run, dead_rows, joint)]
+    return [*tile_wise(*common, g, run, ties)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -20,40 +21,16 @@ from autoq.pruning.dead_channels import DeadChannels
 from autoq.pruning.importance import by_activations, magnitude, taylor
 from autoq.pruning.matrices import default_bounds, prune_matrices
 from autoq.pruning.onnx_weights import Left, OnnxWeight, find_weights, node_name
+from autoq.pruning.options import PruneOptions, require_fitting
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.shared_inputs import rows_shared
+from autoq.pruning.ties import Ties
 from autoq.replace_file import replace_file
 from autoq.templates.sparse.pruned_matrix import Pruned
 
 _WITH_DEAD_CHANNELS = ("ew", "tw", "tew", "tvw")
 """Patterns that are the same in a matrix without some of its rows and columns."""
-_OF_COLUMNS = ("tw", "tvw")
-"""Patterns that prune columns which others may share."""
-
-Arrays = str | os.PathLike[str] | Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class PruneOptions:
-    """How a model is pruned, beside pattern and sparsity.
-
-    skip: nodes whose weights stay, but for rows that multiply channels which are left out.
-    bounds: of the sparsity of each layer; `default_bounds` where None. calibration: an .npz file or
-    a mapping with an array of samples for every input: weights are ranked by what they multiply,
-    too. gradients: the same with an array for every weight by the name of its initializer or node,
-    in the shape of the weight or one such a sample: weights are ranked by the loss that their
-    removal incurs. Without either they are ranked by their size. keep_channels: whether channels
-    that become constant stay in the model. joint_channels: whether products prune the same columns
-    whose outputs are added, and columns of an attention's head go together, by their importance in
-    all of these, so that channels of sums and heads become constant, too.
-    """
-
-    skip: Sequence[str] = ()
-    bounds: Bounds | None = None
-    calibration: Arrays | None = None
-    gradients: Arrays | None = None
-    keep_channels: bool = False
-    joint_channels: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +91,7 @@ def prune(
             f"{pattern!r:.40} with {options!r:.40}: a Pattern or its name and PruneOptions do"
         )
     pattern.require_sparsity(sparsity)
-    if options.joint_channels and pattern.kind not in _OF_COLUMNS:
-        raise InputError(
-            f"joint channels: {pattern} prunes no columns; {' and '.join(_OF_COLUMNS)} do"
-        )
+    require_fitting(options, pattern)
     target = as_path(output)
     require_writable(target)
     require_other(target, options.calibration, options.gradients)
@@ -146,13 +120,19 @@ def _prune_weights(
 ) -> tuple[list[PrunedWeight], int]:
     """What was done to each weight, and how many channels were left out; `others` stay dense."""
     scores = _scores(proto, weights, options)
-    bounds = [options.bounds or default_bounds(sparsity)] * len(weights)
+    bounds = _bounds(weights, options, sparsity)
     removes = pattern.kind in _WITH_DEAD_CHANNELS and not options.keep_channels
     channels = DeadChannels(proto, weights, others) if removes or options.joint_channels else None
-    joint = channels.joint() if channels and options.joint_channels else []
+    joint = channels if options.joint_channels else None
     dead = channels if removes else None
-    rows = dead.rows if dead is not None else None
-    structures = prune_matrices(scores, pattern, sparsity, bounds, rows, joint=joint)
+    ties = Ties(
+        None if dead is None else dead.rows,
+        [] if joint is None else joint.joint(),
+        rows_shared(proto.graph, weights) if options.shared_rows else [],
+        *((), ()) if joint is None else joint.apart(),
+        options.columns,
+    )
+    structures = prune_matrices(scores, pattern, sparsity, bounds, ties)
     masks = [one.mask for one in structures]
     for weight, mask in zip(weights, masks, strict=True):
         weight.prune(mask)
@@ -175,6 +155,25 @@ def _prune_weights(
             )
         )
     return made, 0 if dead is None else dead.count
+
+
+def _bounds(weights: Sequence[OnnxWeight], options: PruneOptions, sparsity: float) -> list[Bounds]:
+    """Those of each weight; raises InputError for a pattern that no node's name has."""
+    made = [options.bounds or default_bounds(sparsity)] * len(weights)
+    for pattern, bounds in options.layer_bounds.items():
+        matched = [
+            place
+            for place, one in enumerate(weights)
+            if any(fnmatchcase(node_name(node), pattern) for node in one.readers)
+        ]
+        if not matched:
+            raise InputError(
+                f"bounds of {pattern!r:.80}: no product is called so; they are "
+                f"{', '.join(one.name for one in weights)!s:.300}"
+            )
+        for place in matched:
+            made[place] = bounds
+    return made
 
 
 def _without(

@@ -12,8 +12,8 @@ from autoq.errors import InputError
 from autoq.pruning.importance import magnitude
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
-from autoq.pruning.patterns.tile_wise import DeadRows, Joint
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.ties import NO_TIES, Joint, Ties, apart
 from autoq.templates.sparse.pruned_matrix import Pruned
 
 Matrices = Mapping[str, np.ndarray]
@@ -42,11 +42,16 @@ class Reads:
     """Which products read which.
 
     of: by name of a weight those whose products it multiplies, added up where they are several.
-    joint: whether products that are added prune the same columns.
+    joint: whether products that are added prune the same columns. heads: products whose columns go
+    together, and how many consecutive ones. shared_rows: products that keep the same rows in all
+    their tiles, as they read the same. columns: as in `Ties`, of products that others read.
     """
 
     of: Mapping[str, Sequence[str]]
     joint: bool = False
+    heads: Sequence[tuple[Sequence[str], int]] = ()
+    shared_rows: Sequence[Sequence[str]] = ()
+    columns: float = 0.5
 
 
 FineTune = Callable[[Stage], Matrices]
@@ -96,15 +101,12 @@ def prune_in_stages(
     """
     current = {name: np.array(one) for name, one in weights.items()}
     stage = Stage(0.0, current, {})
-    dead_rows, joint = _linked(current, reads or Reads({}))
+    ties = NO_TIES if reads is None else _ties(current, reads)
     limits = None if bounds is None else [bounds.get(name, Bounds()) for name in current]
     for reached in stage_sparsities(pattern, sparsity, step) or [0.0]:
         scores = score(current) if score else {n: magnitude(one) for n, one in current.items()}
         _require_alike(scores, current, "score")
-        made = prune_matrices(
-            [scores[name] for name in current], pattern, reached, limits, dead_rows,
-            joint=joint,
-        )  # fmt: skip
+        made = prune_matrices([scores[name] for name in current], pattern, reached, limits, ties)
         structures = dict(zip(current, made, strict=True))
         stage = Stage(reached, _masked(current, structures), structures)
         if fine_tune is not None:
@@ -115,13 +117,22 @@ def prune_in_stages(
     return stage
 
 
-def _linked(weights: Matrices, reads: Reads) -> tuple[DeadRows | None, list[Joint]]:
+def _ties(weights: Matrices, reads: Reads) -> Ties:
     """What `prune_matrices` wants to know of products that read others."""
     places = {name: place for place, name in enumerate(weights)}
-    for name in (one for reader, read in reads.of.items() for one in (reader, *read)):
+    named = [one for reader, read in reads.of.items() for one in (reader, *read)]
+    for several in (*(names for names, _ in reads.heads), *reads.shared_rows):
+        named += several
+    for name in named:
         if name not in places:
             raise InputError(f"reads {name!r}: no weight; they are {', '.join(places)!s:.300}")
     sums = {tuple(sorted(places[one] for one in read)) for read in reads.of.values()}
+    heads = [Joint(tuple(places[one] for one in names), run) for names, run in reads.heads]
+    links = []
+    for reader, read in reads.of.items():
+        own = {places[one] for one in read}
+        own |= {place for one in heads if own & {*one.places} for place in one.places}
+        links.append((tuple(own), (places[reader],)))
 
     def dead_rows(columns: list[np.ndarray]) -> list[np.ndarray]:
         dead = [np.zeros(len(one), bool) for one in weights.values()]
@@ -132,7 +143,9 @@ def _linked(weights: Matrices, reads: Reads) -> tuple[DeadRows | None, list[Join
         return dead
 
     joint = [Joint(one) for one in sorted(sums) if len(one) > 1] if reads.joint else []
-    return dead_rows if reads.of else None, joint
+    shared = [[places[one] for one in names] for names in reads.shared_rows]
+    dead = dead_rows if reads.of else None
+    return Ties(dead, joint + heads, shared, *apart(links), reads.columns)
 
 
 def _masked(weights: Matrices, structures: Mapping[str, Pruned]) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ class Task:
 
     data: inputs and classes of so many samples of a seed. skipped: weights that stay dense, those
     of the first layer and of the last, as is usual. rate: of Adam. epochs: of the dense network.
-    reads: which weights read which, as in `schedule.Reads`, where it is known.
+    reads, heads, shared_rows: as in `schedule.Reads`, where they are known.
     """
 
     network: Callable[[], nn.Module]
@@ -33,6 +33,8 @@ class Task:
     epochs: int
     rate: float = 1e-3
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    heads: tuple[tuple[tuple[str, ...], int], ...] = ()
+    shared_rows: tuple[tuple[str, ...], ...] = ()
 
 
 def images(count: int, seed: int) -> Batch:
@@ -144,11 +146,37 @@ class _Transformer(nn.Module):
         return self.classes(self.layers(self.embedding(tokens))[:, -1])
 
 
+def _weights(layer: int, *names: str) -> tuple[str, ...]:
+    """Of a layer of the Transformer."""
+    return tuple(f"layers.{layer}.{name}.weight" for name in names)
+
+
+def _transformer_reads() -> dict[str, tuple[str, ...]]:
+    """What attention and the perceptron hold inside a layer."""
+    pairs = (("output", "value"), ("contract", "expand"))
+    return {
+        _weights(layer, reader)[0]: _weights(layer, read)
+        for layer in range(LAYERS)
+        for reader, read in pairs
+    }
+
+
+_PARTS = ("query", "key", "value")
+_READERS = (_PARTS, ("output",), ("expand",), ("contract",))
+
 TASKS = {
     "cnn": Task(convolutions, images, ("0.weight", "11.weight"), 15),
     "residual": Task(
         _Residual, images, ("first.weight", "classes.weight"), 15, reads=_residual_reads()
     ),
-    "transformer": Task(_Transformer, sequences, ("classes.weight",), 30),
+    "transformer": Task(
+        _Transformer,
+        sequences,
+        ("classes.weight",),
+        30,
+        reads=_transformer_reads(),
+        heads=tuple((_weights(layer, *_PARTS), WIDTH // HEADS) for layer in range(LAYERS)),
+        shared_rows=tuple(_weights(layer, *names) for layer in range(LAYERS) for names in _READERS),
+    ),
 }
 """By name."""

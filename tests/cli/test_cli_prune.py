@@ -25,8 +25,26 @@ BAD = {
     "no run": (("--sparsity", 0.5, "--pattern", "trw", "--run", 0), ("run 0", "1 or more")),
     "bounds in words": (("--sparsity", 0.5, "--bounds", "all"), ("'all'", "0.3:0.9")),
     "bounds too narrow": (("--sparsity", 0.9, "--bounds", "0:0.5"), ("allow 0 to 0.5",)),
+    "bounds of no layer": (
+        ("--sparsity", 0.5, "--layer-bounds", "head*=0.4:0.6"), ("'head*'", "conv, fc"),
+    ),
+    "bounds of layers without a pattern": (
+        ("--sparsity", 0.5, "--layer-bounds", "0.4:0.6"), ("'0.4:0.6'", "*.attention.*"),
+    ),
+    "bounds of layers in words": (
+        ("--sparsity", 0.5, "--layer-bounds", "fc=all"), ("'all'", "0.3:0.9"),
+    ),
     "joint channels of single weights": (
         ("--sparsity", 0.5, "--pattern", "ew", "--joint-channels"), ("no columns", "tw and tvw"),
+    ),
+    "shared rows of single weights": (
+        ("--sparsity", 0.5, "--pattern", "ew", "--shared-rows"), ("no tiles", "tw and tvw"),
+    ),
+    "more than all columns": (
+        ("--sparsity", 0.5, "--joint-channels", "--columns", 1.2), ("columns 1.2", "from 0 to 1"),
+    ),
+    "columns that stay": (
+        ("--sparsity", 0.5, "--columns", 1), ("columns 1", "joint channels"),
     ),
     "unknown node": (("--sparsity", 0.5, "--skip", "absent"), ("'absent'", "conv, fc")),
     "absent samples": (("--sparsity", 0.5, "--calibration", "a.npz"), ("a.npz",)),

@@ -11,8 +11,8 @@ from autoq.models import resnet
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.model import PruneOptions, prune
 from autoq.pruning.pattern import Pattern
-from autoq.pruning.patterns.tile_wise import Joint
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.ties import Joint, Ties
 from autoq.quantization.quantize import quantize
 
 TW = Pattern.make("tw", 16)
@@ -153,7 +153,7 @@ def test_columns_that_go_together_are_the_least_important_of_all_matrices():
     rng = np.random.default_rng(2)
     scores = [rng.random((40, 32)), rng.random((80, 32)), rng.random((40, 32))]
     scores[0][:, :16] += 3.0
-    made = prune_matrices(scores, TW, 0.75, [ALIKE] * 3, joint=[Joint((0, 1))])
+    made = prune_matrices(scores, TW, 0.75, [ALIKE] * 3, Ties(joint=[Joint((0, 1))]))
     first, second, third = (one.mask.any(axis=0) for one in made)
     assert (first == second).all() and not (second == third).all()
     assert first[:16].all() and not first[16:].any()

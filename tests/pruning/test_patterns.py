@@ -7,6 +7,7 @@ from autoq.errors import InputError
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import KINDS, Pattern
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.ties import Ties
 from autoq.templates.sparse.compressed_vectors import compress, expand
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise, Vector
 
@@ -163,7 +164,7 @@ def test_dead_rows_go_first():
         seen.extend(columns)
         return [np.zeros(64, bool), ~columns[0]]
 
-    first, second = prune_matrices(scores, Pattern.make("tw", 16), 0.7, dead_rows=dead_rows)
+    first, second = prune_matrices(scores, Pattern.make("tw", 16), 0.7, ties=Ties(dead_rows))
     assert np.array_equal(np.flatnonzero(seen[0]), first.columns)
     assert not second.mask[~seen[0]].any() and (~seen[0]).sum() > 10
 

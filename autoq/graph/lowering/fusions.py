@@ -17,13 +17,14 @@ from autoq.graph.lowering.cpu.rows import cpu_row_formula
 from autoq.graph.lowering.cpu.transposed import transposed_first
 from autoq.graph.lowering.cuda.elementwise import element_formula
 from autoq.graph.lowering.cuda.gathered import gathered_fusion
-from autoq.graph.lowering.cuda.rows import row_fusion
+from autoq.graph.lowering.cuda.rows import RowFusion, row_fusion
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cpu.movement.rows import row_kernel as cpu_row_kernel
 from autoq.templates.cpu.permute import permute_kernel as cpu_permute_kernel
 from autoq.templates.cpu.permute import permutes as cpu_permutes
 from autoq.templates.cuda.device.permute import permute_kernel, permutes
 from autoq.templates.cuda.movement.elementwise import Plan, elementwise_kernel
+from autoq.templates.cuda.movement.picking_rows import picking_fits, picking_rows
 from autoq.templates.cuda.movement.quantising_rows import quantising_fits, quantising_rows
 from autoq.templates.cuda.movement.rows import row_kernel
 from autoq.templates.program import Program
@@ -50,24 +51,39 @@ def fusion_prim_func(node: Fusion | Siblings, target: Target) -> PrimFunc:
     return scheduled_prim_func(node, target)
 
 
-def quantising_program(node: Fusion, target: Target) -> tuple[Program, tuple[TensorSpec, ...]]:
-    """The program of a fusion that quantises its result by its range, and the arrays that it takes.
+def fusion_program(node: Fusion, target: Target) -> tuple[Program, tuple[TensorSpec, ...]]:
+    """The program of a fusion with several outputs, and the arrays that it takes.
 
     These are the inputs in order, the constants, then the outputs. Raises ValueError for fusions
-    that `quantises` says nothing of.
+    that neither `quantises` nor `picks` says anything of.
     """
     rows = row_fusion(node)
+    picked = len(node.picked.places) if node.picked else 0
+    if rows is not None and picks(node, picked, target):
+        return picking_rows(rows.arrays, rows.formula, picked, target)
     if rows is None or not quantises(node, target):
-        raise ValueError(f"{node.kind} is quantised by a kernel of its own")
+        raise ValueError(f"{node.kind} has one output")
     return quantising_rows(rows.arrays, rows.formula, target)
 
 
 def quantises(node: Fusion, target: Target) -> bool:
     """Whether a kernel of the fusion can quantise its result by its range."""
-    if target.kind != "cuda" or kernel_family(node, target) != "rows":
-        return False
-    rows = row_fusion(node)
+    rows = _rows(node, target)
     return rows is not None and quantising_fits(rows.arrays, rows.formula, target)
+
+
+def picks(node: Fusion, count: int, target: Target) -> bool:
+    """Whether a kernel of the fusion can write `count` places of its result's last axis twice."""
+    rows = _rows(node, target)
+    alone = not node.quantised and rows is not None and rows.arrays.inner == 1
+    return alone and picking_fits(rows.arrays, rows.formula, count, target)
+
+
+def _rows(node: Fusion, target: Target) -> RowFusion | None:
+    """The fusion as a kernel over rows of a GPU."""
+    if target.kind != "cuda" or kernel_family(node, target) != "rows":
+        return None
+    return row_fusion(node)
 
 
 def elementwise_prim_func(node: Fusion, target: Target, plan: Plan) -> PrimFunc:

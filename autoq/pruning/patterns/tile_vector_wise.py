@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autoq.pruning.patterns.tile_wise import DeadRows, Joint, tile_wise
+from autoq.pruning.patterns.tile_wise import tile_wise
 from autoq.pruning.patterns.vector_wise import keep_in_vectors
 from autoq.pruning.ranking import Bounds
+from autoq.pruning.ties import NO_TIES, Ties
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise, Vector
 
 
@@ -19,8 +20,7 @@ def tile_vector_wise(
     bounds: Sequence[Bounds],
     granularity: int,
     vector: Vector,
-    dead_rows: DeadRows | None = None,
-    joint: Sequence[Joint] = (),
+    ties: Ties = NO_TIES,
 ) -> list[TileWise]:
     """Tiles whose columns keep `vector.kept` of every `vector.of` consecutive surviving rows.
 
@@ -28,7 +28,7 @@ def tile_vector_wise(
     """
     before = [Bounds(_before(one.least, vector), _before(one.most, vector)) for one in bounds]
     share = _before(sparsity, vector)
-    tiles = tile_wise(scores, share, before, granularity, dead_rows=dead_rows, joint=joint)
+    tiles = tile_wise(scores, share, before, granularity, ties=ties)
     return [
         dataclasses.replace(
             made, vector=vector, tiles=tuple(_kept(one, tile, vector) for tile in made.tiles)

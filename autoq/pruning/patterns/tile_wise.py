@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from autoq.pruning.ranking import Bounds, Units, select
+from autoq.pruning.ties import NO_TIES, Joint, Ties
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise
-
-DeadRows = Callable[[list[np.ndarray]], list[np.ndarray]]
-"""From the columns that each matrix keeps, bool [n], to the rows that then multiply constants
-only, bool [k]."""
-
-
-class Joint(NamedTuple):
-    """Places of matrices, of as many columns each, that keep the same ones.
-
-    run: so many consecutive columns go together, too.
-    """
-
-    places: tuple[int, ...]
-    run: int = 1
 
 
 def tile_wise(
@@ -32,61 +18,105 @@ def tile_wise(
     bounds: Sequence[Bounds],
     granularity: int,
     run: int = 1,
-    dead_rows: DeadRows | None = None,
-    joint: Sequence[Joint] = (),
+    ties: Ties = NO_TIES,
 ) -> list[TileWise]:
     """Tiles of matrices [k, n] whose columns are ranked together, and then whose rows are.
 
     Columns take 1 - sqrt(1 - sparsity), or a little less where no count of whole columns is that;
     the rows take what is left. A row is pruned in a tile of `granularity` surviving columns alone,
-    or `run` consecutive rows are together. Rows that are dead are pruned first, and columns of
-    `joint` matrices as one.
+    or `run` consecutive rows are together. ties: what of it goes together, and what goes first.
     """
-    columns = _columns(scores, sparsity, bounds, joint)
-    dead = dead_rows(columns) if dead_rows else [np.zeros(len(one), bool) for one in scores]
+    columns = _columns(scores, sparsity, bounds, ties)
+    dead = [np.zeros(len(one), bool) for one in scores]
+    dead = ties.dead_rows(columns) if ties.dead_rows else dead
     tiles = [
         [surviving[i : i + granularity] for i in range(0, len(surviving), granularity)]
         for surviving in (np.flatnonzero(one).astype(np.int32) for one in columns)
     ]
-    ranked = [_row_units(one, tiles[i], bounds[i], run, dead[i]) for i, one in enumerate(scores)]
     gone = sum(int((~kept).sum()) * len(one) for kept, one in zip(columns, scores, strict=True))
     wanted = sparsity * sum(one.size for one in scores) - gone
-    chosen = select(ranked, wanted)
+    kept = _rows(scores, tiles, bounds, run, dead, ties.shared_rows, wanted)
     return [
-        TileWise(one.shape, granularity, _tiles(tiles[i], ~chosen[i], one.shape[0], run), run)
+        TileWise(one.shape, granularity, _tiles(tiles[i], kept[i], one.shape[0], run), run)
         for i, one in enumerate(scores)
     ]
 
 
-def _half(sparsity: float) -> float:
-    """The share of columns: as many rows of the others come to the sparsity."""
-    return 1 - math.sqrt(1 - sparsity)
+def _of_columns(sparsity: float, columns: float) -> float:
+    """The share of columns that is pruned; at 0.5 as many rows of the others come to the rest."""
+    return float(1 - (1 - sparsity) ** columns)
 
 
 def _columns(
-    scores: Sequence[np.ndarray],
-    sparsity: float,
-    bounds: Sequence[Bounds],
-    joint: Sequence[Joint],
+    scores: Sequence[np.ndarray], sparsity: float, bounds: Sequence[Bounds], ties: Ties
 ) -> list[np.ndarray]:
-    """The columns that each matrix keeps, bool [n]."""
-    grouped = {place for one in joint for place in one.places}
-    groups = [*joint, *(Joint((place,)) for place in range(len(scores)) if place not in grouped)]
-    units = []
-    for places, run in groups:
-        rows = sum(scores[place].shape[0] for place in places)
-        sums = np.add.reduce([scores[place].sum(axis=0) for place in places])
-        means = sums.reshape(-1, run).sum(axis=1) / (rows * run)
-        least = max(_half(bounds[place].least) for place in places)
-        most = min(_half(bounds[place].most) for place in places)
-        size = rows * run
-        every = size * len(means)
-        units.append(Units(means, np.full(len(means), size), least * every, most * every))
-    total = sum(one.size for one in scores)
-    chosen = select(units, _half(sparsity) * total, at_most=True)
+    """The columns that each matrix keeps, bool [n].
+
+    Matrices of whose pruning columns take as much are ranked together.
+    """
+    grouped = {place for one in ties.joint for place in one.places}
+    alone = (Joint((place,)) for place in range(len(scores)) if place not in grouped)
+    groups: dict[float, list[Joint]] = {}
+    for one in (*ties.joint, *alone):
+        groups.setdefault(ties.columns_of(one.places[0]), []).append(one)
     kept: dict[int, np.ndarray] = {}
-    for (places, run), some in zip(groups, chosen, strict=True):
-        kept |= dict.fromkeys(places, np.repeat(~some, run))
+    for share, members in groups.items():
+        units = [_column_units(scores, bounds, one, share) for one in members]
+        total = sum(float(one.sizes.sum()) for one in units)
+        chosen = select(units, _of_columns(sparsity, share) * total, at_most=True)
+        for (places, run), some in zip(members, chosen, strict=True):
+            kept |= dict.fromkeys(places, np.repeat(~some, run))
+    return [kept[place] for place in range(len(scores))]
+
+
+def _column_units(
+    scores: Sequence[np.ndarray], bounds: Sequence[Bounds], joint: Joint, share: float
+) -> Units:
+    """The columns of matrices that keep the same ones, or runs of these."""
+    places, run = joint
+    rows = sum(scores[place].shape[0] for place in places)
+    sums = np.add.reduce([scores[place].sum(axis=0) for place in places])
+    means = sums.reshape(-1, run).sum(axis=1) / (rows * run)
+    least = max(_of_columns(bounds[place].least, share) for place in places)
+    most = min(_of_columns(bounds[place].most, share) for place in places)
+    size = rows * run
+    every = size * len(means)
+    return Units(means, np.full(len(means), size), least * every, most * every)
+
+
+def _rows(
+    scores: Sequence[np.ndarray],
+    tiles: Sequence[Sequence[np.ndarray]],
+    bounds: Sequence[Bounds],
+    run: int,
+    dead: Sequence[np.ndarray],
+    shared_rows: Sequence[Sequence[int]],
+    wanted: float,
+) -> list[np.ndarray]:
+    """The runs of rows that each matrix keeps, bool [tiles * runs], once `wanted` are pruned.
+
+    Matrices that share rows are ranked as one whose columns are theirs, in one tile.
+    """
+    shared = {place for places in shared_rows for place in places}
+    alone = [place for place in range(len(scores)) if place not in shared]
+    units = [_row_units(scores[i], tiles[i], bounds[i], run, dead[i]) for i in alone]
+    for places in shared_rows:
+        whole = np.concatenate([scores[place] for place in places], axis=1)
+        starts = np.cumsum([0, *(scores[place].shape[1] for place in places)])
+        columns = [
+            one + start for start, i in zip(starts[:-1], places, strict=True) for one in tiles[i]
+        ]
+        limits = Bounds(*(
+            sum(getattr(bounds[i], limit) * scores[i].size for i in places) / whole.size
+            for limit in ("least", "most")
+        ))  # fmt: skip
+        every = np.logical_and.reduce([dead[place] for place in places])
+        tile = [np.concatenate(columns)] if columns else []
+        units.append(_row_units(whole, tile, limits, run, every))
+    chosen = select(units, wanted)
+    kept = {place: ~one for place, one in zip(alone, chosen[: len(alone)], strict=True)}
+    for places, one in zip(shared_rows, chosen[len(alone) :], strict=True):
+        kept |= {place: np.tile(~one, len(tiles[place])) for place in places}
     return [kept[place] for place in range(len(scores))]
 
 

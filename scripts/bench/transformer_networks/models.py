@@ -13,8 +13,8 @@ import logging
 import math
 import os
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +45,8 @@ class Case:
     """A network for one batch: how results name it, its float32 model, its input and its form.
 
     network is a name of `in_torch.NETWORKS`, and arguments are those of its maker there. pruned is
-    the pattern of its weights, of which `skip` are left alone; joint_channels is that of
-    `PruneOptions`.
+    the pattern of its weights, of which `skip` are left alone; joint_channels, shared_rows,
+    columns and layer_bounds are those of `PruneOptions`.
     """
 
     title: str
@@ -57,6 +57,9 @@ class Case:
     pruned: Pattern | None = None
     skip: tuple[str, ...] = ()
     joint_channels: bool = False
+    shared_rows: bool = False
+    columns: float = 0.5
+    layer_bounds: Mapping[str, Bounds] = field(default_factory=dict)
 
     @property
     def tokens(self) -> bool:
@@ -114,6 +117,26 @@ def cases(batch: int = 8, image: int = 224) -> dict[str, Case]:
     for name in ("resnet50_pruned", "bert384_pruned"):
         title = f"{found[name].title}, joint channels"
         found[f"{name}_joint"] = replace(found[name], title=title, joint_channels=True)
+    for kind in ("tvw", "tw"):
+        case = _pruned(found["bert384"], Pattern.make(kind, 128))
+        title = f"{case.title}, joint channels, shared rows"
+        found[f"bert384_{kind}_shared"] = replace(
+            case, title=title, joint_channels=True, shared_rows=True
+        )
+        title = f"{case.title}, whole channels alone"
+        found[f"bert384_{kind}_channels"] = replace(
+            case, title=title, joint_channels=True, columns=1.0
+        )
+    # 5 heads of 12 are as many pairs with a batch of 8 as attention has blocks for in one round.
+    heads, hidden = 1 - 5 / 12 / 2, 1 - 13 / 24 / 2
+    found["bert384_tvw_heads"] = replace(
+        found["bert384_tvw_channels"],
+        title=f"{found['bert384_tvw_channels'].title}, 5 heads",
+        layer_bounds={
+            "*.attention.*": Bounds(heads, heads), "*.expand": Bounds(hidden, hidden),
+            "*.contract": Bounds(hidden, hidden),
+        },
+    )  # fmt: skip
     found["bert128_dynamic"] = Case(
         f"BERT-base N{batch} length 128 quantize_dynamic", "bert", _bert(batch, 128),
         (batch, 128), "dynamic",
@@ -162,8 +185,10 @@ def _quantised(case: Case, plain: Path) -> onnx.ModelProto:
     if case.pruned is not None:
         whole = plain.rename(plain.with_suffix(".whole.onnx"))
         alike = PruneOptions(
-            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip, joint_channels=case.joint_channels
-        )
+            bounds=Bounds(_SPARSITY, _SPARSITY), skip=case.skip,
+            joint_channels=case.joint_channels, shared_rows=case.shared_rows,
+            columns=case.columns, layer_bounds=case.layer_bounds,
+        )  # fmt: skip
         prune(whole, plain, case.pruned, _SPARSITY, alike)
         whole.unlink()
     quantize(plain, {"input": case.feed(CALIBRATION_SEED)}, finished)

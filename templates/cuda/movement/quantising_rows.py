@@ -86,7 +86,8 @@ def quantising_rows(
     )
     further = Further(
         grid_range_source() + DYNAMIC_BYTES, (*results, words.spec),
-        "To<unsigned char> bytes, float* scale_to, float* zero_to, void* words, ", _BODY, 2, True,
+        "To<unsigned char> bytes, float* scale_to, float* zero_to, void* words, ", _BODY,
+        shared=2, meets=True,
     )  # fmt: skip
     kernel = row_kernel(arrays, formula, target, further)
     y = TensorSpec("y", (size,), formula.out_dtype)

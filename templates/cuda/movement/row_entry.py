@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.movement.row_formula import BYTE_SHARE, BYTE_SUMS, RowFormula, RowValue
@@ -16,24 +16,35 @@ class Further:
     """What a kernel over rows makes of its output besides writing it.
 
     source: CUDA functions; parameters: their arrays, which `declared` declares in front of others;
+    constants: arrays in front of the output, which `takes` declares;
     body: statements that call them, of VALUE, element k of the lane's row t, and SHARED, `shared`
-    floats a warp; meets: whether all blocks wait for one another.
+    floats a warp; early: statements of constants, in front of those that wait; beside: what follows
+    the store of V integers `raw`, those of column `column` on of row t; meets: whether all blocks
+    wait for one another.
     """
 
     source: str = ""
     parameters: tuple[TensorSpec, ...] = ()
     declared: str = ""
     body: str = ""
+    constants: tuple[TensorSpec, ...] = ()
+    takes: str = ""
     shared: int = 0
+    early: str = ""
+    beside: str = ""
     meets: bool = False
 
     def words(self, threads: int) -> int:
         """Floats in shared memory of so many threads."""
         return self.shared * threads // 32
 
-    def statements(self, value: str, shared: str) -> str:
-        """The body over a value and a place in shared memory."""
-        return self.body.replace("VALUE", value).replace("SHARED", shared)
+    def at(self, value: str, shared: str) -> Further:
+        """The same over a value and a place in shared memory."""
+        body, beside = (
+            text.replace("VALUE", value).replace("SHARED", shared)
+            for text in (self.body, self.beside)
+        )
+        return replace(self, body=body, beside=beside)
 
 
 _WAIT = """  asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -50,13 +61,15 @@ def entry(arrays: RowArrays, formula: RowFormula, early: bool, further: Further)
     parameters = "".join(f"From<T{k}> x{k}, " for k in range(count))
     lines = [
         "__device__ __forceinline__ void compute(",
-        f"    {parameters}To<OUT> y, {further.declared}float* shared, int block, int thread) {{",
+        f"    {parameters}{further.takes}To<OUT> y, {further.declared}"
+        "float* shared, int block, int thread) {",
         "  const int lane = (unsigned)thread % LANES;",
         "  const int first = block * (GROUPS * TOGETHER) + (unsigned)thread / LANES;",
         "  int row[TOGETHER];",
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) row[t] = min(first + t * GROUPS, ROWS - 1);",
     ]
+    lines += [further.early] if further.early else []
     for k in sorted(range(count), key=arrays.stays, reverse=True):
         lines += [_WAIT] if early and k == 0 else []
         lines += _load(arrays, k)
@@ -68,10 +81,11 @@ def entry(arrays: RowArrays, formula: RowFormula, early: bool, further: Further)
         lines += _value(value, number, names, slot)
         slot += value.reduces
         names.append(f"v{number}[t][k]" if value.spans else f"v{number}[t]")
-    ends = further.statements(names[-1], "shared + JOINED")
     joined = sum(value.reduces for value in formula.values)
-    ends = ends.replace("JOINED", f"{joined} * (WARPS > 1 ? TOGETHER * WARPS : 0)")
-    return "\n".join([*lines, *_store(formula, names[-1]), ends, "}"]) + "\n"
+    shared = f"shared + {joined} * (WARPS > 1 ? TOGETHER * WARPS : 0)"
+    further = further.at(names[-1], shared)
+    stores = _store(formula, names[-1], further.beside)
+    return "\n".join([*lines, *stores, further.body, "}"]) + "\n"
 
 
 def _load(arrays: RowArrays, k: int) -> list[str]:
@@ -160,8 +174,9 @@ def _over_elements(statement: str, rows: str = "TOGETHER") -> list[str]:
     ]
 
 
-def _store(formula: RowFormula, name: str) -> list[str]:
+def _store(formula: RowFormula, name: str, beside: str) -> list[str]:
     write = "write_rounded" if formula.rounded else "write"
+    place = "y, row[t] * ROW + column_of(c, lane)"
     lines = [
         "  #pragma unroll",
         "  for (int t = 0; t < TOGETHER; ++t) {",
@@ -184,7 +199,23 @@ def _store(formula: RowFormula, name: str) -> list[str]:
         "        const int k = c * V + i;",
         f"        result[i] = {name};",
         "      }",
-        f"      if (inside(c, lane)) {write}<V>(y, row[t] * ROW + column_of(c, lane), result);",
+        *(
+            _kept(beside)
+            if beside
+            else [f"      if (inside(c, lane)) {write}<V>({place}, result);"]
+        ),
         "    }",
         "  }",
+    ]
+
+
+def _kept(beside: str) -> list[str]:
+    """The store of V integers, and what else is done with them."""
+    return [
+        "      if (inside(c, lane)) {",
+        "        const int column = column_of(c, lane);",
+        "        const Raw<OUT, V> raw = integers<V>(result);",
+        "        store<OUT, V>(y + (row[t] * ROW + column), raw);",
+        f"        {beside}",
+        "      }",
     ]

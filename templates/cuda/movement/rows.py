@@ -104,7 +104,7 @@ def row_kernel(
 
     The output has an element for each of the rows' elements if the last value spans, else one a
     row; rows have 2 elements at least and LONGEST_ROW at most. further: what else is made of the
-    output, whose parameters follow.
+    output, whose constants come before y and whose parameters follow.
     """
     spans = formula.values[-1].spans
     further = further or Further()
@@ -140,6 +140,7 @@ def row_kernel(
         TensorSpec(item.name, (math.prod(item.shape),), item.dtype) for item in arrays.operands
     ]
     size = arrays.rows * (arrays.row if spans else 1)
+    parameters += further.constants
     parameters += [TensorSpec("y", (size,), formula.out_dtype), *further.parameters]
     joined = reductions * plan.together * warps if warps > 1 else 0
     words = joined + further.words(plan.threads)

@@ -36,6 +36,10 @@ template <int N> __device__ __forceinline__ Raw<OUT, N> saturated(const float (&
   }
   return raw;
 }
+template <int N> __device__ __forceinline__ Raw<OUT, N> integers(const float (&value)[N]) {
+  if constexpr (BITS<OUT> == 8 && N % 4 == 0 && WHOLE_TYPE) return saturated<N>(value);
+  else return quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT);
+}
 template <int N> __device__ __forceinline__ void write(
     To<OUT> y, int at, const float (&value)[N]) {
   if constexpr (BITS<OUT> == 32) {
@@ -47,10 +51,8 @@ template <int N> __device__ __forceinline__ void write(
     store<OUT, N>(y + at, halves<N>(value));
   } else if constexpr (IS_BRAIN<OUT>) {
     store<OUT, N>(y + at, brains<N>(value));
-  } else if constexpr (BITS<OUT> == 8 && N % 4 == 0 && WHOLE_TYPE) {
-    store<OUT, N>(y + at, saturated<N>(value));
   } else {
-    store<OUT, N>(y + at, quantise<OUT, N>(value, LOW, HIGH, ZERO_POINT));
+    store<OUT, N>(y + at, integers<N>(value));
   }
 }
 """

@@ -14,11 +14,14 @@ __device__ __forceinline__ int turned(int row) {
 // Columns of an instruction, rows of y, to shared memory. As bytes a thread's word of eight rows is
 // two columns of two of them, which stmatrix takes: a lane says where one of 32 rows is.
 template <Form FORM> __device__ __forceinline__ void lay_out(
-    const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const Channels& own, int thread) {
+    const SUM* sums, unsigned char* to, const Raw<ACC, 4>& bias, const unsigned* addends,
+    const Channels& own, int thread) {
   const auto eight_rows = [&](int j) {
     const ACC acc[4] = {bits_of(sums[4 * j]), bits_of(sums[4 * j + 2]),
                         bits_of(sums[4 * j + 1]), bits_of(sums[4 * j + 3])};
-    return outputs<FORM>(acc, bias, {}, own);
+    Raw<ADDEND, 4> addend = {};
+    if constexpr (RESIDUAL) addend.word[0] = addends[j];
+    return outputs<FORM>(acc, bias, addend, own);
   };
   if constexpr (OUT_BYTES == 1) {
     const int lane = thread % 32;
@@ -58,9 +61,27 @@ __device__ __forceinline__ Terms terms_of(const Constants& from, Channels own, i
   }
   return {{{two.word[0], two.word[1], two.word[0], two.word[1]}}, own};
 }
+// What is added to a thread's outputs, a word of them each: bytes of two columns of two rows of y.
+template <int PARTS> __device__ __forceinline__ void read_addends(
+    unsigned* addends, const ADDEND* residual, int first_row, int first_block, int thread) {
+  #pragma unroll
+  for (int b = 0; b < BLOCKS; ++b) {
+    const int column = (first_block + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2;
+    #pragma unroll
+    for (int j = 0; j < COLUMNS / PARTS / 8; ++j) {
+      const int row = first_row + 8 * j + thread % 4 * 2;
+      const auto two = [&](int own) -> unsigned {
+        if (own >= M || column >= N) return 0u;
+        return *reinterpret_cast<const unsigned short*>(residual + ((long long)own * N + column));
+      };
+      addends[b * (COLUMNS / PARTS / 8) + j] = two(row) | two(row + 1) << 16;
+    }
+  }
+}
 template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
     const SUM (&sums)[ALL / PARTS], unsigned char* staged, const Terms (&terms)[BLOCKS],
-    const Outputs& to, int first_row, int first_block, int consumer, int thread, int& turn) {
+    const unsigned* addends, const Outputs& to, int first_row, int first_block, int consumer,
+    int thread, int& turn) {
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b) {
     #pragma unroll
@@ -73,7 +94,8 @@ template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
         turn ^= PLACES - 1;
       }
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
-      lay_out<FORM>(own, rows, terms[b].bias, terms[b].own, thread);
+      const int group = (b * (COLUMNS / PARTS) + pass * PASS) / 8;
+      lay_out<FORM>(own, rows, terms[b].bias, addends + group, terms[b].own, thread);
       if constexpr (BOXED) asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
       asm volatile("bar.sync %0, 128;" : : "r"(consumer + 1) : "memory");
       store_rows(rows, to, first_row + pass * PASS, first_block + b, thread);
@@ -81,7 +103,8 @@ template <Form FORM, int PARTS> __device__ __forceinline__ void finish_tile(
   }
 }
 """
-"""finish_tile<form, parts>(sums, staged, terms, Outputs, row, block, consumer, thread, turn).
+"""finish_tile<form, parts>(sums, staged, terms, addends, Outputs, row, block, consumer, thread,
+turn).
 
 row and block are the first ones. STORE_ROWS stands for struct Outputs, where rows of y go, and for
 `store_rows`, such as `VECTORS` of `rows_source`."""
@@ -93,7 +116,7 @@ SHIFTS = """
 
 _FINISH = """
     finish_tile<SATURATES ? Form::NAME : Form::ANY, PARTS>(
-        sums, staged, terms, to, row, first, consumer, thread, turn);
+        sums, staged, terms, addends, to, row, first, consumer, thread, turn);
 """
 
 

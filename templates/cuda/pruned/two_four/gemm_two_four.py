@@ -32,7 +32,8 @@ def _view(workload: Gemm | FloatGemm) -> TwoFourView:
 def matches(workload: object, target: Target) -> bool:
     """2:4 weights of bytes or 16-bit floats, on wgmma; rows of x of whole 16 bytes.
 
-    Rows of y are whole words, and no residual and no scales of rows follow the sums.
+    Rows of y are whole words, and no scales of rows follow the sums. A residual is one of bytes,
+    added to the bytes that the sums have become.
     """
     view = view_of(workload)
     if view is None or not target.has_wgmma:

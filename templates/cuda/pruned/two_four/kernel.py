@@ -19,7 +19,10 @@ from autoq.templates.cuda.pruned.two_four.finish_source import FINISH_TILE, SHIF
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms, pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
-from autoq.templates.epilogue.cuda.thread.short_source import SHORT_FORMS
+from autoq.templates.cuda.pruned.two_four.view import TwoFourView
+from autoq.templates.epilogue.cuda.short_forms.choice import ShortForm
+from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES, packed_long_table
+from autoq.templates.epilogue.cuda.thread.short_source import short_forms
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.target import Target
@@ -41,7 +44,7 @@ def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
 
 
 def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
-    """The function multiply(smem, x_map, weight, terms, y, block, thread)."""
+    """The function multiply(smem, x_map, residual?, weight, terms, y, block, thread)."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     work = view.workload
     assembly = tiling.atom.assembly("product")
@@ -52,7 +55,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     assembly = assembly.replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
-    forms = SHORT_FORMS if view.shortened else (Form.PACK, Form.SHIFT)
+    forms = short_forms(view.epilogue) if view.shortened else (Form.PACK, Form.SHIFT)
     product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice(forms, Form.CLAMP))
     product = product.replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
@@ -81,7 +84,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
 
 def _entry(epilogue: ThreadEpilogue, boxed: bool) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are; boxed: y is a map."""
-    terms = epilogue.constant_parameters()
+    terms = [*epilogue.more_inputs(), *epilogue.constant_parameters()]
     parameters = "".join(f"const void* {spec.name}, " for spec in terms)
     fields = " ".join(
         f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
@@ -98,9 +101,10 @@ def _entry(epilogue: ThreadEpilogue, boxed: bool) -> str:
 
 
 def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
-    """The kernel; parameters x, those of `packed_all`, y."""
+    """The kernel; parameters x, the residual if there is one, those of `packed_all`, y."""
     work, config = tiling.view.workload, tiling.config
-    x, (y,) = work.inputs[0], work.outputs
+    (x, *added), (y,) = work.inputs, work.outputs
+    residual = added[0] if added else y
     weight, bias, *others = packed_all(tiling)
     function = _namespace(tiling, target).function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
@@ -112,12 +116,18 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
 
     @T.jit
     def main(
-        x_ptr: T.handle, weight_ptr: T.handle, bias_ptr: T.handle,
+        x_ptr: T.handle, residual_ptr: T.Optional(T.handle), weight_ptr: T.handle,
+        bias_ptr: T.handle,
         scale_ptr: T.Optional(T.handle), scalars_ptr: T.Optional(T.handle), y_ptr: T.handle,
     ):  # fmt: skip
         x_array = T.match_buffer(x_ptr, x.shape, x.dtype, align=16)
         weights = T.match_buffer(weight_ptr, weight.shape, weight.dtype, align=16)
         biases = T.match_buffer(bias_ptr, bias.shape, bias.dtype, align=16)
+        if residual_ptr is not None:
+            addends = T.match_buffer(residual_ptr, residual.shape, residual.dtype, align=16)
+            others_of_rows = T.meta_var([addends.data])
+        else:
+            others_of_rows = T.meta_var([])
         if scale_ptr is not None:
             scales = T.match_buffer(scale_ptr, scale_shape, "float32", align=16)
             scalars = T.match_buffer(scalars_ptr, scalars_shape, "float32", align=16)
@@ -147,13 +157,23 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         T.evaluate(T.ptx.griddepcontrol.wait())
         T.evaluate(
             T.cuda.func_call(
-                function.name, smem.data, T.address_of(x_map), weights.data, *terms, outputs,
-                block, thread, source_code=function.source,
+                function.name, smem.data, T.address_of(x_map), weights.data, *others_of_rows,
+                *terms, outputs, block, thread, source_code=function.source,
             )
         )  # fmt: skip
 
     absent = {} if others else {"scale_ptr": None, "scalars_ptr": None}
+    absent |= {} if added else {"residual_ptr": None}
     return overlapping(main.specialize(**absent))
+
+
+def _long_table(view: TwoFourView, terms: Constants, found: ShortForm) -> list[np.ndarray]:
+    """The table that the short form selects entries of, as float32, where there is one."""
+    if not (view.shortened and view.epilogue.table):
+        return []
+    first, others = packed_long_table(view.epilogue, terms, found.read)
+    own = np.zeros(LONG_ENTRIES // 4 - first.size // 4, np.float32)
+    return [first.view(np.float32), others if found.read else own]
 
 
 def packed_all(tiling: TwoFourTiling) -> tuple[TensorSpec, ...]:
@@ -166,5 +186,7 @@ def pack_all(tiling: TwoFourTiling, constants: Constants) -> tuple[np.ndarray, .
     view, specs = tiling.view, epilogue_of(tiling).constant_parameters()
     terms = view.terms(constants)
     form = view.short_form(terms)
-    own = pack_terms(view.epilogue, specs, terms, form, tiling.terms)
+    own = pack_terms(
+        view.epilogue, specs, terms, form, tiling.terms, _long_table(view, terms, form)
+    )
     return (pack_weight(tiling, constants), *own)

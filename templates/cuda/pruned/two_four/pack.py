@@ -70,8 +70,12 @@ def pack_terms(
     terms: Mapping[str, Any],
     form: ShortForm,
     columns: int,
+    behind: Sequence[np.ndarray] = (),
 ) -> tuple[np.ndarray, ...]:
-    """What the epilogue's constant parameters hold of so many columns of y, for a short form."""
+    """What the epilogue's constant parameters hold of so many columns of y, for a short form.
+
+    behind: float32 arrays that follow the form's numbers.
+    """
 
     def padded(values: np.ndarray) -> np.ndarray:
         return np.pad(values, (0, columns - len(values)))
@@ -79,7 +83,7 @@ def pack_terms(
     bias = np.asarray(terms["bias"], np.int32) + np.int32(form.start)
     given = {
         "bias": padded(bias).reshape(1, 1, -1),
-        "scalars": np.concatenate([packed_scalars(epilogue, terms), form.numbers]),
+        "scalars": np.concatenate([packed_scalars(epilogue, terms), form.numbers, *behind]),
     }
     if any(spec.name == "scale" for spec in specs):
         scale = np.float32(form.factor) * np.asarray(terms["scale"])

@@ -169,6 +169,8 @@ template <int PARTS> __device__ __forceinline__ void compute_tile(
   #pragma unroll
   for (int b = 0; b < BLOCKS; ++b)
     terms[b] = terms_of(from, own, (first + b) * 64 + thread / 32 * 16 + thread % 32 / 4 * 2);
+  unsigned addends[RESIDUAL ? ALL / PARTS / 4 : 1] = {};
+  if constexpr (RESIDUAL) read_addends<PARTS>(addends, from.residual, row, first, thread);
   SUM sums[ALL / PARTS];
   multiply_tile<PARTS>(sums, ring, smem, place, consumer, thread);
 CHOICE}

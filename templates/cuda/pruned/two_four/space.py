@@ -44,7 +44,8 @@ def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
         """A thread holds its sums and what addresses take, at launch those of an instruction."""
         tiling = tiling_of(config)
         one = config.columns // 2 + _OF_AN_INSTRUCTION <= tiling.budget.launch
-        return one and tiling.sums + _OTHER_REGISTERS <= tiling.budget.consumer
+        held = tiling.sums + (tiling.sums // 4 if view.residual else 0)
+        return one and held + _OTHER_REGISTERS <= tiling.budget.consumer
 
     def tiles_are_filled(config: TwoFourConfig) -> bool:
         """No tile is twice as large as y either way, unless it is the least."""

@@ -11,7 +11,7 @@ import numpy as np
 from autoq.templates.arrays.element import Element, element
 from autoq.templates.composed.pruned_product import takes_constants_alone
 from autoq.templates.epilogue import Epilogue, pack_scalars
-from autoq.templates.epilogue.cuda.short_forms.allowed import readable
+from autoq.templates.epilogue.cuda.short_forms.allowed import convertible, readable
 from autoq.templates.epilogue.cuda.short_forms.choice import Operands, ShortForm, short_form
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ
 from autoq.templates.operators.conv2d import Conv2d
@@ -26,7 +26,7 @@ class TwoFourView:
     """A product `y [m, n] = x [m, k] @ weight.T` with a 2:4 sparse weight [n, k].
 
     floating: whether sums are float32. The epilogue of a product of floats takes sums that are
-    scaled already. Nothing but constants of its columns follows a sum.
+    scaled already. Constants of its columns follow a sum, and bytes that are added to its own.
     """
 
     workload: Gemm | FloatGemm
@@ -37,6 +37,11 @@ class TwoFourView:
     def value(self) -> Element:
         """The type of x."""
         return element(self.workload.in_dtype)
+
+    @property
+    def residual(self) -> bool:
+        """Whether bytes are added."""
+        return self.epilogue.residual_dtype is not None
 
     @property
     def out_bytes(self) -> int:
@@ -50,8 +55,8 @@ class TwoFourView:
 
     @property
     def shortened(self) -> bool:
-        """Whether operands may allow a short form of the epilogue, which no table has."""
-        return not self.floating and readable(self.epilogue) and not self.epilogue.table
+        """Whether operands may allow a short form of the epilogue."""
+        return not self.floating and (readable(self.epilogue) or convertible(self.epilogue))
 
     def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
         """The short form that the epilogue's terms allow."""
@@ -91,9 +96,21 @@ def short_form_of(
     return found if of_sums else ShortForm(np.zeros_like(found.numbers))
 
 
+def _adds_bytes(workload: Gemm | FloatGemm) -> bool:
+    """Whether bytes are added to a product's own bytes, and nothing else follows its sums."""
+    if not isinstance(workload, Gemm):
+        return False
+    epilogue = workload.epilogue
+    added = epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue)
+    alone = replace(workload, epilogue=Epilogue(epilogue.out_dtype))
+    return added and takes_constants_alone(alone)
+
+
 def view_of(workload: object) -> TwoFourView | None:
     """The view of a 2:4 sparse product of bytes or 16-bit floats; None for all others."""
-    if not isinstance(workload, Gemm | FloatGemm) or not takes_constants_alone(workload):
+    if not isinstance(workload, Gemm | FloatGemm):
+        return None
+    if not takes_constants_alone(workload) and not _adds_bytes(workload):
         return None
     sparsity = workload.sparsity
     if sparsity is None or sparsity.pattern != TWO_FOUR:

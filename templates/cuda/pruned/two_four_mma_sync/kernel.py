@@ -17,7 +17,7 @@ from autoq.templates.cuda.pruned.two_four.pack import pack_terms
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaTiling
 from autoq.templates.cuda.pruned.two_four_mma_sync.pack import pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four_mma_sync.source import PRODUCT, ROW_SCALE, SOURCE, choice
-from autoq.templates.epilogue.cuda.thread.short_source import SHORT_FORMS
+from autoq.templates.epilogue.cuda.thread.short_source import short_forms
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.target import Target
@@ -40,7 +40,7 @@ def _source(tiling: TwoFourMmaTiling) -> str:
     view = tiling.view
     product = PRODUCT.replace("INSTRUCTION", tiling.atom.instruction)
     product = product.replace("KIND", "f" if view.floating else "r")
-    forms = SHORT_FORMS if view.shortened else (Form.PACK, Form.SHIFT)
+    forms = short_forms(view.epilogue) if view.shortened else (Form.PACK, Form.SHIFT)
     source = SOURCE.replace("PRODUCT", product).replace("CHOICE", choice(forms, Form.CLAMP))
     row_scale = ROW_SCALE if view.epilogue.row_scale else ""
     return _BITS_OF + source.replace("ROW_SCALE\n", row_scale + "\n") + _entry(tiling)

@@ -21,6 +21,7 @@ from autoq.templates.epilogue.cuda.parameters.scalars import (
     scalar_words,
     scale_words,
 )
+from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES
 from autoq.templates.epilogue.cuda.short_forms.words import WORDS
 from autoq.templates.epilogue.cuda.thread.thread_source import thread_source
 from autoq.templates.epilogue.cuda.values.numbers import NumberNamespace
@@ -80,7 +81,9 @@ class ThreadEpilogue:
         if not self.floating:
             words = scale_words(self.workload.epilogue, k)
             parameters.append(TensorSpec("scale", (words,), "float32"))
-        words = scalar_words(self.workload.epilogue) + (WORDS if self.shortened else 0)
+        words = scalar_words(self.workload.epilogue)
+        if self.shortened:
+            words += WORDS + (LONG_ENTRIES // 4 if self.workload.epilogue.table else 0)
         return [*parameters, TensorSpec("scalars", (words,), "float32")]
 
     def pack(self, weight: np.ndarray, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -7,8 +7,8 @@ from autoq.templates.epilogue.cuda.parameters.scalars import TABLE_BYTE
 from autoq.templates.epilogue.cuda.thread.short_source import (
     SHORT_FIELDS,
     SHORT_FORMS,
-    SHORT_OUTPUTS,
     SHORT_START,
+    short_outputs,
     short_source,
 )
 from autoq.templates.epilogue.cuda.values.activations import activation_source
@@ -151,7 +151,7 @@ def thread_source(
         "FIELDS": "".join(text for text, there in fields.items() if there),
         "TABLE_START": _TABLE if table else "",
         "SHORT_START": SHORT_START if short else "",
-        "SHORT_OUTPUTS": SHORT_OUTPUTS if short else "",
+        "SHORT_OUTPUTS": short_outputs(epilogue) if short else "",
         "TABLE_OF": "looked_up(" if table else "",
         "TABLE_END": ", own.table)" if table else "",
         "SHIFT_START": _SHIFT.replace("CHANNELS", str(channels)) if epilogue.float_bias else "",

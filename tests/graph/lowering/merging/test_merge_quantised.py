@@ -12,7 +12,7 @@ from with_nvcc import needs_nvcc
 from autoq.frontend import from_model
 from autoq.graph import Fusion, Layer, evaluate, optimise
 from autoq.graph.evaluate import fusion_outputs
-from autoq.graph.lowering.fusions import quantising_program
+from autoq.graph.lowering.fusions import fusion_program
 from autoq.templates.operators.dynamic_quantize import DynamicQuantize
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import parse_target
@@ -105,7 +105,7 @@ def test_a_normalisation_writes_floats_and_bytes():
     made = model(nodes, {"x": ((13, 100), "float32")}, {"g": normal(100), "b": normal(100) + 1},
                  ("h", "q", "s", "z"))  # fmt: skip
     (fusion,) = optimise(from_model(made), HOPPER).nodes[:1]
-    program, arrays = quantising_program(fusion, HOPPER)
+    program, arrays = fusion_program(fusion, HOPPER)
     x = normal(13, 100)
     held = [x, *fusion.constants]
     given = {spec.name: array.reshape(-1) for spec, array in zip(arrays, held, strict=False)}

@@ -137,6 +137,49 @@ def test_the_form_that_operands_allow(
 
 
 @needs_nvcc
+@pytest.mark.parametrize("residual", ["int8", "uint8"])
+@pytest.mark.parametrize("out_dtype", ["int8", "uint8"])
+@pytest.mark.parametrize(
+    ("config", "converted"),
+    [
+        (TwoFourConfig(64, 1, 1, 2, 4, boxed=True), True),
+        (TwoFourConfig(192, 2, 1, 2, 4, 1, 96), True),
+        (TwoFourConfig(128, 1, 2, 2, 4, 1, 64, boxed=True), False),
+    ],
+)
+def test_residuals(residual: str, out_dtype: str, config: TwoFourConfig, converted: bool) -> None:
+    """Added in the short form, and in the general one where sums are too large for it."""
+    epilogue = Epilogue(out_dtype, residual, requantize_before_add=True)
+    workload = replace(BYTES, m=150, n=144, k=256, in_dtype="uint8", epilogue=epilogue)
+    values, constants = workload.random_case(np.random.default_rng(2))
+    if not converted:
+        constants["bias"][0] = 1 << 30
+    view = view_of(workload)
+    assert view is not None
+    form = view.short_form(view.terms(constants)).numbers[0]
+    assert form == (IS_CONVERTED if converted else NEITHER)
+    assert config in TEMPLATE.space(workload, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+
+
+@needs_nvcc
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("out_dtype", ["int8", "uint8"])
+def test_tables_are_read_where_operands_allow(out_dtype: str, large: bool) -> None:
+    """Values far beyond both bounds as well, which the long table clamps."""
+    workload = replace(BYTES, m=64, n=128, k=256, epilogue=Epilogue(out_dtype, table=True))
+    values, constants = workload.random_case(np.random.default_rng(2))
+    constants["scale"][:] = 3e-4 * np.random.default_rng(3).uniform(1, 2, 128)
+    constants["bias"][:3] = [1 << 24, -1 << 24, 1 << 30 if large else 0]
+    view = view_of(workload)
+    assert view is not None
+    form = view.short_form(view.terms(constants)).numbers[0]
+    assert form == (NEITHER if large else IS_READ)
+    config = TwoFourConfig(64, 1, 1, 2, 4, boxed=True)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+
+
+@needs_nvcc
 @pytest.mark.parametrize(
     ("columns", "passing", "boxed"), [(128, 64, True), (128, 64, False), (192, 96, True)]
 )
