@@ -141,7 +141,7 @@ def measure(options: argparse.Namespace) -> None:
                     seconds = None if times is None else times[i].seconds
                     row["us"].append(None if seconds is None else round(seconds * 1e6, 4))
                 options.output.write_text(json.dumps(result, indent=1) + "\n")
-                print(case["workload"], case["configurations"][0], flush=True)
+                print(case["workload"], case["configurations"][0]["us"], flush=True)
 
 
 def case_of(lesson: Lesson, rows: Sequence[int]) -> dict[str, Any]:
