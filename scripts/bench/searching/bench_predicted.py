@@ -204,7 +204,9 @@ def main() -> None:
     first.add_argument("source", type=Path, help="record file of a network")
     first.add_argument("--part", default="", help="beginning of the workloads' names")
     first.add_argument("--spaces", type=Path, nargs="*", help="to learn from; those that ship")
-    first.add_argument("--left-out", nargs="*", choices=LEFT_OUT, default=LEFT_OUT, help="of models")
+    first.add_argument(
+        "--left-out", nargs="*", choices=LEFT_OUT, default=LEFT_OUT, help="of models"
+    )
     first.set_defaults(run=choose)
     ahead = verbs.add_parser("compile", help="write their kernels; needs no device")
     ahead.add_argument("source", type=Path, help="what `choose` wrote")
