@@ -92,7 +92,7 @@ def fixed(workload: Workload, template: str, target: Target) -> dict[str, float]
 def varied(
     space: Space[Any], codes: np.ndarray, workload: Workload, target: Target
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The columns of a space by name, what they say together, and the estimate over the roofline."""
+    """A space's columns by name, what they say together, and the estimate over the roofline."""
     features = space.encode_codes(codes)
     for name, column in zip(space.feature_names, features.T, strict=True):
         yield name, column

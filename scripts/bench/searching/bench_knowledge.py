@@ -1,13 +1,14 @@
 """How far a model of records carries: every recorded space ranked without its shape.
 
-For each workload a model is trained on the recorded spaces of all other shapes, whatever
-their batch, dtypes and layouts, once for each seed; its order of the recorded
-configurations then says how fast the best of the first 1, 2, 4, ... measurements is, as a share of
-the best recorded speed. Random order (the median of draws) and the templates' own estimates stand
-beside it, and a list that does not guess alike (`spread`). The first of the defaults and best estimates among them stands beside the untuned
-default, too: `predicted` is its time, since `compile` takes one of those, and that with `promised`
-is of what is taken where a choice has to promise as much over the default, which is taken
-elsewhere. It needs no device.
+For each workload a model is trained on the recorded spaces of all other shapes, whatever their
+batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
+how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
+A list that does not guess alike (`spread`), random order (the median of draws) and the templates'
+own estimates stand beside it. So does the first of the defaults and best estimates, beside the
+untuned default: `predicted` is its time, since `compile` takes one of those, and that with
+`promised` is of what is taken where a choice has to promise as much over the default, which is
+taken elsewhere. Spaces whose preferred template no other shape has taught are left out. With
+`--folds` a shape is left out together with others. It needs no device.
 """
 
 from __future__ import annotations
