@@ -7,8 +7,8 @@ A space's best is the least of many times, each measured once, so it is less tha
 configuration takes. `compile` needs no device: of each space it takes the fastest configurations,
 the defaults, and controls, which were drawn among those that are somewhat slower and so are no
 luckier than any. `measure` times those of a space in turn, in several passes that begin anew, and
-writes the result after each space: of every configuration the recorded time and the medians of the
-passes.
+writes the result after each space: of every configuration its rank in the recorded order, the recorded
+time and the medians of the passes.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from checkout import commit
 
 _TIMING = Timing(repeat=5, min_seconds=1e-3, budget_seconds=0.2, rest_seconds=0.002)
 _PASSES = 3
+_LEADERS = 20
 _SLOWER = 1.05, 1.5
 """Controls take so many times the best recorded time."""
 
@@ -140,8 +141,42 @@ def measure(options: argparse.Namespace) -> None:
                 for i, row in enumerate(case["configurations"]):
                     seconds = None if times is None else times[i].seconds
                     row["us"].append(None if seconds is None else round(seconds * 1e6, 4))
+                case["summary"] = summary(case["configurations"])
                 options.output.write_text(json.dumps(result, indent=1) + "\n")
-                print(case["workload"], case["configurations"][0]["us"], flush=True)
+                print(case["workload"], case["summary"], flush=True)
+
+
+def summarise(options: argparse.Namespace) -> None:
+    """Write the summary of each space's times anew."""
+    result = json.loads(options.source.read_text())
+    for case in result["cases"]:
+        case["summary"] = summary(case["configurations"])
+        print(case["name"], case["summary"])
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the passes say of a space.
+
+    deviation: of a median of one pass from that of all, relative; controls_over_recorded: the
+    median ratio of the times of controls to their recorded ones, which says how the device differs,
+    and leaders_over_recorded that of the fastest; recorded_best_over_best: what the recorded best
+    takes over the fastest of all now, which has the rank `best` among the recorded.
+    """
+    timed = [one for one in rows if one["us"] and None not in one["us"]]
+    times = np.array([one["us"] for one in timed])
+    median = np.median(times, axis=1)
+    over = median / np.array([one["recorded_us"] for one in timed])
+    ranks = np.array([one["rank"] for one in timed])
+    leaders = ranks < _LEADERS
+    best = int(np.argmin(median))
+    return {
+        "deviation": round(float(np.std(times / median[:, None])), 4),
+        "controls_over_recorded": round(float(np.median(over[~leaders])), 4),
+        "leaders_over_recorded": round(float(np.median(over[leaders])), 4),
+        "recorded_best_over_best": round(float(median[np.argmin(ranks)] / median[best]), 4),
+        "best": int(ranks[best]),
+    }
 
 
 def case_of(lesson: Lesson, rows: Sequence[int]) -> dict[str, Any]:
@@ -152,7 +187,6 @@ def case_of(lesson: Lesson, rows: Sequence[int]) -> dict[str, Any]:
         "recorded": len(lesson.seconds),
         "configurations": [
             {"rank": int(rank[i]), "template": lesson.templates[i], "drawn": lesson.drawn[i],
-             "config": plain_config(lesson.configs[i]),
              "recorded_us": round(float(lesson.seconds[i] * 1e6), 4), "us": []}
             for i in rows
         ],
@@ -164,7 +198,7 @@ def main() -> None:
     verbs = parser.add_subparsers(required=True)
     ahead = verbs.add_parser("compile", help="write the kernels; needs no device")
     ahead.add_argument("--device", default="NVIDIA H200", help="whose spaces")
-    ahead.add_argument("--leaders", type=int, default=20, help="fastest configurations of a space")
+    ahead.add_argument("--leaders", type=int, default=_LEADERS, help="fastest ones of a space")
     ahead.add_argument("--controls", type=int, default=6, help="slower ones")
     ahead.add_argument("--run", type=int, default=8, help="of a space before the next one's")
     ahead.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers")
@@ -174,6 +208,10 @@ def main() -> None:
     second.add_argument("--target", default="cuda")
     second.add_argument("--commit", default=commit(), help="recorded in the output")
     second.set_defaults(run_verb=measure)
+    third = verbs.add_parser("summarise", help="what `measure` wrote, once more")
+    third.add_argument("source", type=Path, help="what `measure` wrote")
+    third.add_argument("-o", "--output", type=Path, required=True)
+    third.set_defaults(run_verb=summarise)
     for one in (ahead, second):
         one.add_argument("--spaces", type=Path, nargs="*", help="files; those that ship")
         one.add_argument("--least", type=int, default=1000, help="configurations of a space")
