@@ -7,8 +7,8 @@ A space's best is the least of many times, each measured once, so it is less tha
 configuration takes. `compile` needs no device: of each space it takes the fastest configurations,
 the defaults, and controls, which were drawn among those that are somewhat slower and so are no
 luckier than any. `measure` times those of a space in turn, in several passes that begin anew, and
-writes the result after each space: of every configuration its rank in the recorded order, the recorded
-time and the medians of the passes.
+writes the result after each space: of every configuration its rank in the recorded order, the
+recorded time and the medians of the passes.
 """
 
 from __future__ import annotations
