@@ -6,8 +6,8 @@ The model begins every search. `--decides TEMPLATE=RATIO` names the preferred te
 workloads whose untuned choice it makes as well, and how much faster than the default that choice
 has to promise to be: families for which `bench/searching/bench_predicted.py` shows that the choice
 is at least as fast as the untuned default. All others keep their estimates. `--without FILE` leaves
-out every workload of a shape that the records in FILE have, whatever its batch and dtypes: a model
-that has seen nothing of a network, for judging how it does on that network.
+out every workload of a shape that a network has, given as its ONNX file or as records of it,
+whatever the batch and the dtypes: a model that has seen nothing of it, to judge how it does there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import argparse
 import os
 from pathlib import Path
 
+from autoq.devices import resolve
 from autoq.knowledge.lessons import shape_of
 from autoq.knowledge.model import LARGEST_BYTES
 from autoq.knowledge.training import model_of
 from autoq.measure.job import REGISTRY, load_registry
-from autoq.records.lines import read_records
+from autoq.recording.workloads import given_workloads
 from autoq.replaying.loading import shipped_spaces
 
 
@@ -28,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trials", type=Path, nargs="*", help="recorded spaces and record files")
     parser.add_argument("--decides", nargs="*", default=[], help="TEMPLATE=RATIO, e.g. 1.06")
-    parser.add_argument("--without", type=Path, nargs="*", default=[], help="records of a network")
+    parser.add_argument("--without", type=Path, nargs="*", default=[], help="networks, or records")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
@@ -38,9 +39,11 @@ def main() -> None:
     if unknown:
         parser.error(f"--decides: no template is called {', '.join(unknown)}")
     paths = options.trials or shipped_spaces()
+    target = resolve("cuda:sm_90a").target
     without = {
-        shape_of(one.workload) for path in options.without for one in read_records(path).records
-    }
+        shape_of(workload) for path in options.without
+        for workload in given_workloads(path, target, list(templates.values()))
+    }  # fmt: skip
     model = model_of(
         paths, templates, nthread=options.jobs, decides=decides, without=without
     )  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
+from autoq.knowledge.listing import spread_list
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
@@ -31,8 +32,9 @@ class LeftOut:
     """One workload whose shape no training trial had.
 
     shares: of the recorded best speed, float64 [seeds, counts], after so many measurements in the
-    order of the predictions; random and estimated: the same of random order and of the templates'
-    estimates alone (medians over the seeds, float64 [counts]).
+    order of the predictions; spread: the same of a list that does not guess alike (`listing`);
+    random and estimated: of random order and of the templates' estimates alone (medians over the
+    seeds, float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -43,6 +45,7 @@ class LeftOut:
 
     lesson: Lesson
     shares: np.ndarray
+    spread: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
     family: str
@@ -65,11 +68,13 @@ def leave_one_out(
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides. folds:
     so many groups of shapes are left out one after the other, instead of each shape by itself.
+    A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
     versions = template_versions(templates.values())
     shapes: dict[str, list[_Held]] = defaultdict(list)
+    taught = _taught([*lessons, *besides])
     for one in lessons:
-        if len(one.seconds) >= least:
+        if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
             group = str(zlib.crc32(one.shape.encode()) % folds) if folds else one.shape
             shapes[group].append(_Held(one, templates))
     work = _Work([*lessons, *besides], versions, seeds, COUNTS)
@@ -86,6 +91,21 @@ def leave_one_out(
         for future in as_completed(futures):
             done(futures[future], future.result())
     return [one for shape in shapes for one in found[shape]]
+
+
+def preferred(lesson: Lesson, templates: Mapping[str, Template]) -> Template:
+    """The template that makes a workload's untuned default."""
+    fitting = matching(lesson.workload, lesson.target, list(templates.values()))
+    return next(template for template in fitting if template.tunable)
+
+
+def _taught(lessons: Sequence[Lesson]) -> dict[str, set[str]]:
+    """The shapes that have trials of each template."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in lessons:
+        for name in set(one.templates):
+            found[name].add(one.shape)
+    return found
 
 
 @dataclass(frozen=True)
@@ -114,26 +134,29 @@ class _Held:
     def __init__(self, lesson: Lesson, templates: Mapping[str, Template]) -> None:
         self._lesson = lesson
         self.shape = lesson.shape
-        fitting = matching(lesson.workload, lesson.target, list(templates.values()))
-        preferred = next(template for template in fitting if template.tunable)
-        self._family = preferred.name
-        default = preferred.name, preferred.default(lesson.workload, lesson.target)
+        first = preferred(lesson, templates)
+        self._family = first.name
+        default = first.name, first.default(lesson.workload, lesson.target)
         trials = zip(lesson.templates, lesson.configs, strict=True)
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
         self._candidates = np.ones(len(lesson.seconds), bool)
         if self._default is not None:
-            own = np.array(lesson.templates) == preferred.name
+            own = np.array(lesson.templates) == first.name
             drawn = np.array(lesson.drawn)
             self._candidates = (drawn == DEFAULT) | (own & (drawn == ESTIMATED))
             self._candidates[self._default] = True
         self._shares: list[np.ndarray] = []
+        self._spread: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
     def rank(self, model: KnowledgeModel, counts: Sequence[int]) -> None:
         """Take in a model's order."""
-        slowness = model.predict(self._lesson.matrix(model.columns))
+        features = self._lesson.matrix(model.columns)
+        slowness = model.predict(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
+        spread = spread_list(slowness, model.leaves(features), max(counts))
+        self._spread.append(_shares(self._lesson, spread, counts))
         first = int(order[self._candidates[order]][0])
         promised = math.nan
         if self._default is not None:
@@ -154,7 +177,7 @@ class _Held:
         estimates = lesson.matrix(Columns(["seconds_estimate"]))[:, 0]
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
-            lesson, np.array(self._shares), np.median(draws, axis=0),
+            lesson, np.array(self._shares), np.array(self._spread), np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),
             np.array(self._choices),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from autoq.knowledge.balance import balance
 from autoq.search.space import Space
 from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.target import Target
@@ -91,10 +92,12 @@ def fixed(workload: Workload, template: str, target: Target) -> dict[str, float]
 def varied(
     space: Space[Any], codes: np.ndarray, workload: Workload, target: Target
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The columns of a space by name, and the estimate over the roofline's time."""
+    """A space's columns by name, what they say together, and the estimate over the roofline."""
     features = space.encode_codes(codes)
     for name, column in zip(space.feature_names, features.T, strict=True):
         yield name, column
         if name == ESTIMATE:
             floor = target.roofline_seconds(workload.operations_by_dtype, workload.bytes)
             yield "estimate/floor", np.log2(np.maximum(column, _TINY) / max(floor, _TINY))
+    named = dict(zip(space.feature_names, features.T.astype(np.float64), strict=True))
+    yield from balance(named, target.units)

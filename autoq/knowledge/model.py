@@ -97,6 +97,15 @@ class KnowledgeModel:
         found = self._booster.inplace_predict(features, validate_features=False)
         return np.asarray(found, dtype=np.float64)
 
+    def leaves(self, features: np.ndarray) -> np.ndarray:
+        """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
+        import xgboost
+
+        data = xgboost.DMatrix(features, feature_names=self._booster.feature_names, nthread=1)
+        return (
+            self._booster.predict(data, pred_leaf=True).astype(np.int32).reshape(len(features), -1)
+        )
+
     def save(self, path: Path) -> int:
         """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
         about = {**vars(self.about), "format": FORMAT}

@@ -1,13 +1,14 @@
 """How far a model of records carries: every recorded space ranked without its shape.
 
-For each workload a model is trained on the recorded spaces of all other shapes, whatever
-their batch, dtypes and layouts, once for each seed; its order of the recorded
-configurations then says how fast the best of the first 1, 2, 4, ... measurements is, as a share of
-the best recorded speed. Random order (the median of draws) and the templates' own estimates stand
-beside it. The first of the defaults and best estimates among them stands beside the untuned
-default, too: `predicted` is its time, since `compile` takes one of those, and that with `promised`
-is of what is taken where a choice has to promise as much over the default, which is taken
-elsewhere. It needs no device.
+For each workload a model is trained on the recorded spaces of all other shapes, whatever their
+batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
+how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
+A list that does not guess alike (`spread`), random order (the median of draws) and the templates'
+own estimates stand beside it. So does the first of the defaults and best estimates, beside the
+untuned default: `predicted` is its time, since `compile` takes one of those, and that with
+`promised` is of what is taken where a choice has to promise as much over the default, which is
+taken elsewhere. Spaces whose preferred template no other shape has taught are left out. With
+`--folds` a shape is left out together with others. It needs no device.
 """
 
 from __future__ import annotations
@@ -29,14 +30,28 @@ from autoq.replaying.loading import shipped_spaces
 _REACHES = {8: 0.97, 32: 0.99}
 """Shares of the best speed that so many measurements should reach."""
 
+_SEEDS = 0.9
+"""Which part of the seeds should."""
+
+
+def reached(shares: np.ndarray) -> dict[str, float]:
+    """Which part of the seeds is as fast as it should be after so many measurements."""
+    return {
+        str(count): round(float((shares[:, COUNTS.index(count)] >= share).mean()), 3)
+        for count, share in _REACHES.items()
+    }
+
+
+def reaching(rows: list[dict[str, Any]], name: str) -> dict[str, int]:
+    """In how many spaces nine tenths of the seeds are, after each number and after both."""
+    good = [{count: share >= _SEEDS for count, share in one[name].items()} for one in rows]
+    each = {str(count): sum(one[str(count)] for one in good) for count in _REACHES}
+    return {**each, "both": sum(all(one.values()) for one in good)}
+
 
 def row(found: LeftOut) -> dict[str, Any]:
     """A workload's line of the result."""
     lesson = found.lesson
-    reached = {
-        str(count): round(float((found.shares[:, COUNTS.index(count)] >= share).mean()), 3)
-        for count, share in _REACHES.items()
-    }
     return {
         "workload": str(lesson.workload),
         "dtype": str(lesson.workload.key_fields().get("in_dtype", "")),
@@ -45,7 +60,9 @@ def row(found: LeftOut) -> dict[str, Any]:
         "best_us": round(float(lesson.seconds.min() * 1e6), 3),
         "median": np.median(found.shares, axis=0).round(4).tolist(),
         "least": found.shares.min(axis=0).round(4).tolist(),
-        "seeds_that_reach": reached,
+        "seeds_that_reach": reached(found.shares),
+        "spread_median": np.median(found.spread, axis=0).round(4).tolist(),
+        "spread_seeds_that_reach": reached(found.spread),
         "family": found.family,
         "default_over_best": None if found.default is None else round(found.default, 4),
         "predicted_over_best": found.choices[:, 0].round(4).tolist(),
@@ -89,7 +106,7 @@ def _untuned_row(found: list[LeftOut]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def result(found: list[LeftOut], seeds: int) -> dict[str, Any]:
+def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
     """The whole result."""
     rows = [row(one) for one in found]
     medians = np.array([one["median"] for one in rows])
@@ -97,12 +114,11 @@ def result(found: list[LeftOut], seeds: int) -> dict[str, Any]:
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "measurements": list(COUNTS),
         "seeds": seeds,
+        "folds": folds,
         "reaches": {str(count): share for count, share in _REACHES.items()},
         "spaces": len(rows),
-        "spaces_that_reach": {
-            str(count): sum(one["seeds_that_reach"][str(count)] >= 0.9 for one in rows)
-            for count in _REACHES
-        },
+        "spaces_that_reach": reaching(rows, "seeds_that_reach"),
+        "spaces_that_a_spread_list_reaches": reaching(rows, "spread_seeds_that_reach"),
         "median": np.median(medians, axis=0).round(4).tolist(),
         "tenth_percentile": np.quantile(medians, 0.1, axis=0).round(4).tolist(),
         "random_median": np.median([one["random"] for one in rows], axis=0).round(4).tolist(),
@@ -117,6 +133,7 @@ def main() -> None:
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
+    parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
@@ -125,9 +142,9 @@ def main() -> None:
     lessons = lessons_of(gathered(paths), templates)
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
-        jobs=options.jobs, least=options.least,
+        jobs=options.jobs, least=options.least, folds=options.folds,
     )  # fmt: skip
-    data = result(found, options.seeds)
+    data = result(found, options.seeds, options.folds)
     options.output.write_text(json.dumps(data, indent=1) + "\n")
     print(json.dumps({k: v for k, v in data.items() if k != "cases"}, indent=1))
 

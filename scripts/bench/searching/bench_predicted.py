@@ -51,9 +51,9 @@ from autoq.search.union import Candidate
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from checkout import commit
-from untuned_choices import Choices, Models, chosen, read_choices
+from untuned_choices import LEFT_OUT, Choices, Models, chosen, read_choices
 
-WAYS = ("record", "default", "shape_left_out", "network_left_out")
+WAYS = ("record", "default", *LEFT_OUT)
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.5, rest_seconds=0.02)
 
 
@@ -70,7 +70,8 @@ def choose(options: argparse.Namespace) -> None:
     for workload in workloads:
         if str(workload).startswith(options.part):
             one = chosen(
-                workload, shapes, database, models, list(templates.values()), target
+                workload, shapes, database, models, list(templates.values()), target,
+                options.left_out,
             )  # fmt: skip
             if one is not None:
                 found.append(one)
@@ -203,6 +204,9 @@ def main() -> None:
     first.add_argument("source", type=Path, help="record file of a network")
     first.add_argument("--part", default="", help="beginning of the workloads' names")
     first.add_argument("--spaces", type=Path, nargs="*", help="to learn from; those that ship")
+    first.add_argument(
+        "--left-out", nargs="*", choices=LEFT_OUT, default=LEFT_OUT, help="of models"
+    )
     first.set_defaults(run=choose)
     ahead = verbs.add_parser("compile", help="write their kernels; needs no device")
     ahead.add_argument("source", type=Path, help="what `choose` wrote")

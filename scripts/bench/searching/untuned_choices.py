@@ -25,6 +25,9 @@ from autoq.templates.workload_key import from_dict, to_dict
 DEVICE = "NVIDIA H200"
 """Whose records are looked up."""
 
+LEFT_OUT = "shape_left_out", "network_left_out"
+"""What models have not seen: the workload's shape, or all shapes of its file."""
+
 
 @dataclass(frozen=True)
 class Choices:
@@ -87,7 +90,7 @@ class Models:
 
 def chosen(
     workload: Workload, shapes: set[str], database: Database, models: Models,
-    templates: Sequence[Template], target: Target,
+    templates: Sequence[Template], target: Target, ways_left_out: Sequence[str] = LEFT_OUT,
 ) -> Choices | None:  # fmt: skip
     """What each way takes; None without a record. shapes: of the whole file."""
     best = lookup(database, workload, target, templates, DEVICE)
@@ -97,9 +100,9 @@ def chosen(
     default = Candidate(matches[0].name, matches[0].default(workload, target))
     ways = {"record": Candidate(best.template.name, best.config), "default": default}
     promised = {}
-    for way, left_out in (
-        ("shape_left_out", {shape_of(workload)}), ("network_left_out", shapes)
-    ):  # fmt: skip
+    unseen = dict(zip(LEFT_OUT, ({shape_of(workload)}, shapes), strict=True))
+    for way in ways_left_out:
+        left_out = unseen[way]
         found = predicted(models.without(left_out), workload, matches, target)
         ours = [one.slowness for one in found
                 if Candidate(one.template.name, one.config) == default]  # fmt: skip
