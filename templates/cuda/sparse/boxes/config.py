@@ -39,6 +39,7 @@ class BoxesConfig:
     cluster: blocks of the same columns of y, each of which loads a part of the boxes for all.
     fragments: of steps, that a thread holds: one waits for its products before the next one is
         read, of two the other is read meanwhile, and of four two are multiplied together.
+    parted: whether pieces of work behind the last whole round are of one side each.
     streamed: whether y leaves the L2 before what is read again.
     """
 
@@ -49,6 +50,7 @@ class BoxesConfig:
     stages: int
     cluster: int = 1
     fragments: int = 4
+    parted: bool = False
     streamed: bool = True
 
 

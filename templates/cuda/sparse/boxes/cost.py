@@ -25,20 +25,30 @@ _BESIDE = 3.0
 def estimated_seconds(tiling: BoxesTiling, target: Target) -> float:
     """Roughly the seconds: rounds of pieces of work, each of copies and products at once."""
     config, workload = tiling.config, tiling.workload
-    rounds = math.ceil(tiling.items / tiling.clusters(target))
+    clusters = tiling.clusters(target)
+    out = config.sides * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK + _ITEM_CLOCKS
+    if config.parted:
+        rounds = tiling.items // clusters * _piece_clocks(tiling, config.sides)
+        rounds += _piece_clocks(tiling, 1)
+    else:
+        rounds = math.ceil(tiling.items / clusters) * _piece_clocks(tiling, config.sides)
+    clocks = rounds + out + _START_CLOCKS
+    return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
+
+
+def _piece_clocks(tiling: BoxesTiling, sides: int) -> float:
+    """Clocks of a piece of work of so many sides."""
+    config, workload = tiling.config, tiling.workload
     mean = workload.structure.blocks / workload.vector_rows
-    steps = DEPTH * math.ceil(mean / (_FULL * tiling.block_rows))
-    vectors = config.sides * steps // DEPTH * tiling.packed_bytes
-    fed = tiling.k_stages * tiling.b_stage_bytes + vectors
+    stages = math.ceil(mean / (_FULL * tiling.block_rows))
+    fed = tiling.k_stages * tiling.b_stage_bytes + sides * stages * tiling.packed_bytes
     copied = fed / (_SHARED_FED_BYTES if config.cluster > 1 else _FED_BYTES)
-    products = steps * tiling.consumers * config.tiles
+    products = DEPTH * stages * sides * config.teams * config.tiles
     tensor = products * max(_LEAST_PRODUCT, workload.vector / 2)
     moved = fed + products * (64 * 32 + 32 * workload.vector)
     multiplied = max(tensor, moved / _SMEM_BYTES)
-    out = config.sides * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK + _ITEM_CLOCKS
-    item = ((copied**_BESIDE + (multiplied + out) ** _BESIDE)) ** (1 / _BESIDE)
-    clocks = rounds * item + out + _START_CLOCKS
-    return max(clocks / target.clock_hz, workload.bytes / target.memory_rate)
+    out = sides * workload.vector * tiling.columns / _OUTPUTS_A_CLOCK + _ITEM_CLOCKS
+    return float((copied**_BESIDE + (multiplied + out) ** _BESIDE) ** (1 / _BESIDE))
 
 
 def features(tiling: BoxesTiling, target: Target) -> Mapping[str, float]:

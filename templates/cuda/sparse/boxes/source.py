@@ -25,6 +25,21 @@ template <int DIGIT> __device__ __forceinline__ void multiply_tile(
 """What the instruction stands in."""
 
 LOAD_BOXES = r"""
+// Pieces of work behind the last whole round of all clusters may be of one side each.
+constexpr int WHOLE = PARTED ? ITEMS / CLUSTERS * CLUSTERS : ITEMS;
+constexpr int PIECES = WHOLE + SIDES * (ITEMS - WHOLE);
+// Which item a piece of work is of, and the side that has it alone.
+struct Piece {
+  int item, only;
+  __device__ __forceinline__ bool has(int side) const { return only < 0 || only == side; }
+  __device__ __forceinline__ int first_column() const { return item % PANELS * TILE; }
+};
+__device__ __forceinline__ Piece piece_of(int number) {
+  if (!PARTED || number < WHOLE) return {min(number, ITEMS - 1), -1};
+  const int rest = min(number, PIECES - 1) - WHOLE;
+  return {WHOLE + rest / SIDES, rest % SIDES};
+}
+
 // Where the ring of boxes is.
 struct BoxPlace {
   int stage = 0, phase = 0;
@@ -60,8 +75,8 @@ __device__ __forceinline__ void load_boxes(const Ring& ring, unsigned long long 
   constexpr int OWN = STAGE_K / CLUSTER;
   const int first = block % CLUSTER * OWN;
   BoxPlace place;
-  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
-    const int column = item % PANELS * TILE;
+  for (int piece = block / CLUSTER; piece < PIECES; piece += CLUSTERS) {
+    const int column = piece_of(piece).first_column();
     for (int s = 0; s < K_STAGES; ++s, place.next()) {
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
@@ -74,15 +89,18 @@ __device__ __forceinline__ void load_boxes(const Ring& ring, unsigned long long 
   }
 }
 // What a side has of a piece of work: its first stage of vectors, their number, its vector row.
-__device__ __forceinline__ int4 side_of(const int4* sides, int item, int block, int side) {
-  const int group = min(item, ITEMS - 1) / PANELS * CLUSTER + block % CLUSTER;
-  return __ldg(sides + group * SIDES + side);
+__device__ __forceinline__ int4 side_of(
+    const int4* sides, const Piece& piece, int block, int side) {
+  const int group = piece.item / PANELS * CLUSTER + block % CLUSTER;
+  int4 found = __ldg(sides + group * SIDES + side);
+  if (!piece.has(side)) found.y = 0;
+  return found;
 }
 __device__ __forceinline__ void load_vectors(
     const Ring& ring, const unsigned char* values, const int4* sides, int block, int side) {
   Place place;
-  for (int item = block / CLUSTER; item < ITEMS; item += CLUSTERS) {
-    const int4 own = side_of(sides, item, block, side);
+  for (int piece = block / CLUSTER; piece < PIECES; piece += CLUSTERS) {
+    const int4 own = side_of(sides, piece_of(piece), block, side);
     const unsigned char* from = values + (long long)own.x * W_STAGE;
     for (int s = 0; s < own.y; ++s, place.next(), from += W_STAGE) {
       const unsigned full = ring.full + 8 * place.stage;
@@ -97,7 +115,7 @@ __device__ __forceinline__ void load_vectors(
 
 BOXES_KERNEL = r"""
 // Whether a block takes one piece of work after another.
-constexpr bool SEVERAL = ITEMS > CLUSTERS;
+constexpr bool SEVERAL = PIECES > CLUSTERS;
 __device__ __forceinline__ void multiply_items(
     const Ring& boxes, const Ring& vectors, unsigned char* staging, unsigned char* terms,
     const int4* sides, const Constants& from, OUT* y, int block, int group, int thread) {
@@ -106,10 +124,11 @@ __device__ __forceinline__ void multiply_items(
   unsigned char* next_terms = terms + TERM_BYTES;  // warps may still read those of an item
   Window window = {};
   Place place;
-  int item = block / CLUSTER;
-  int4 mine = side_of(sides, item, block, side);
+  int piece = block / CLUSTER;
+  int4 mine = side_of(sides, piece_of(piece), block, side);
   do {
-    const int4 next = SEVERAL ? side_of(sides, item + CLUSTERS, block, side) : mine;
+    const int4 next =
+        SEVERAL ? side_of(sides, piece_of(piece + CLUSTERS), block, side) : mine;
     if (mine.y > 0) {
       int sums[TILES][TILE_SUMS];
       #pragma unroll
@@ -123,7 +142,7 @@ __device__ __forceinline__ void multiply_items(
       for (int i = 0; i < TILES; ++i)
         #pragma unroll
         for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
-      const int column = item % PANELS * TILE + warp * TILES * 16;
+      const int column = piece_of(piece).first_column() + warp * TILES * 16;
       // A side's barrier is behind those of all warpgroups.
       finish_tile(sums, own, from, y, of_rows, staging, mine.z * VECTOR, column,
                   group * 4 + warp % 4, lane, 2 + SIDES * TEAMS + side);
@@ -133,7 +152,7 @@ __device__ __forceinline__ void multiply_items(
       window.end(boxes, lane);
     }
     mine = next;
-  } while (SEVERAL && (item += CLUSTERS) < ITEMS);
+  } while (SEVERAL && (piece += CLUSTERS) < PIECES);
 }
 
 __device__ __forceinline__ void multiply_sparse(

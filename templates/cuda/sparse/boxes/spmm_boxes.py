@@ -65,6 +65,7 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         "stages": (2, 3, 4, 6, 8),
         "cluster": (1, 2),
         "fragments": (1, 2, 4),
+        "parted": (False, True),
         "streamed": (False, True),
     }
 
@@ -97,6 +98,13 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         least = config.sides == 1 and config.cluster == 1
         return least or config.sides * config.cluster <= workload.vector_rows
 
+    def parts_are_one_round(config: BoxesConfig) -> bool:
+        """Pieces of work of one side are of several sides, and no more than a round of all blocks."""
+        tiling = tiling_of(config)
+        clusters = tiling.clusters(target)
+        rest = tiling.items % clusters * config.sides
+        return not config.parted or (config.sides > 1 and 0 < rest <= clusters)
+
     def panels_have_columns(config: BoxesConfig) -> bool:
         """No block is twice as wide as y, unless it is the narrowest."""
         tiling = tiling_of(config)
@@ -104,7 +112,7 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
 
     constraints = (
         lines_are_whole, sides_have_vectors, panels_have_columns, words_name_rows,
-        registers_suffice, rings_fit,
+        parts_are_one_round, registers_suffice, rings_fit,
     )  # fmt: skip
     return Space(BoxesConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
@@ -136,7 +144,7 @@ def build(workload: Spmm, config: BoxesConfig, target: Target) -> PrimFunc:
         "VECTOR": workload.vector, "SIZE": tiling.value_size,
         "APART": 8 if workload.floating else 1, "STAGES_Y": long.stages_outputs,
         "TURNS": long.turns_outputs, "PERSISTENT": True, "STREAMED": config.streamed,
-        "FRAGMENTS": config.fragments,
+        "FRAGMENTS": config.fragments, "PARTED": config.parted,
         "STAGING_BYTES": tiling.staging_bytes, "TERM_BYTES": long.term_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip

@@ -21,7 +21,7 @@ from autoq.templates.sparse.structure import Structure
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
-FEW_UNITS = replace(TARGET, units=4)
+FEW_UNITS = replace(TARGET, units=6)
 WORKLOAD = Spmm(330, 144, 700, 128, Structure(768, 256, 448))
 HALVES = replace(WORKLOAD, in_dtype="float16", weight_dtype="float16", epilogue=Epilogue("float16"))
 FULL = replace(WORKLOAD, structure=Structure(2100, 700, 700))
@@ -92,6 +92,11 @@ def test_stages_hold_the_matrix(workload: Spmm, b_stages: int) -> None:
             BoxesConfig(2, 1, 2, 6, 3, 2),
         ),
         (FULL, BoxesConfig(1, 2, 2, 4, 2)),
+        (replace(WORKLOAD, n=496), BoxesConfig(2, 2, 1, 4, 2, fragments=2, parted=True)),
+        (
+            replace(WORKLOAD, m=600, n=592, structure=Structure(1280, 256, 448)),
+            BoxesConfig(2, 1, 2, 4, 3, 2, parted=True),
+        ),
         (EMPTY, BoxesConfig(2, 2, 1, 4, 2)),
         (replace(HALVES, n=200), BoxesConfig(1, 1, 2, 4, 2, 2, fragments=1)),
         (HALVES, BoxesConfig(2, 2, 1, 4, 2, fragments=2)),
@@ -119,12 +124,14 @@ def test_stages_hold_the_matrix(workload: Spmm, b_stages: int) -> None:
         ),
     ],
     ids=[
-        "bytes", "ring of 12", "clusters", "full", "empty", "floats of clusters", "floats",
+        "bytes", "ring of 12", "clusters", "full", "parts", "parts of clusters", "empty",
+        "floats of clusters", "floats",
         "bfloat16", "vectors of 64", "one scale", "sums", "float bias", "residual",
     ],
 )  # fmt: skip
 def test_outputs_are_right(workload: Spmm, config: BoxesConfig) -> None:
     """Of blocks that take several pieces of work, the last groups of which lack vector rows."""
+    assert TEMPLATE.matches(workload, FEW_UNITS)
     assert TEMPLATE.space(workload, FEW_UNITS).rejection(config) is None
     assert_right_emulated(TEMPLATE, workload, config, FEW_UNITS)
 
