@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
-from autoq.templates.cuda.pruned.picked.turned import (
+from autoq.templates.cuda.device.turned.row_steps import (
     DEPTH,
     LINE_BYTES,
     STAGE_K,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from autoq.templates.cuda.pruned.picked.turned import DEPTH
+from autoq.templates.cuda.device.turned.row_steps import DEPTH
 from autoq.templates.cuda.sparse.boxes.config import BoxesTiling
 from autoq.templates.target import Target
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
-from autoq.templates.cuda.pruned.tile_wise.multiply_source import TURN_FRAGMENT
+from autoq.templates.cuda.device.turned.fragment_source import TURN_FRAGMENT
 
 MULTIPLY_BOXES = (
     READ_MATRICES

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.pruned.picked.picks import NO_ROW
-from autoq.templates.cuda.pruned.picked.turned import RowSteps, row_steps
+from autoq.templates.cuda.device.turned.row_steps import RowSteps, row_steps
 from autoq.templates.cuda.sparse.boxes.config import BoxesTiling
 from autoq.templates.cuda.sparse.functions import pack_terms, term_specs
+from autoq.templates.sparse.pruned_matrix import NO_ROW
 from autoq.templates.workload import Constants
 
 _STEP_UNITS = 2

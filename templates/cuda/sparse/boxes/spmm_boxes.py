@@ -22,7 +22,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, tiled_map
-from autoq.templates.cuda.pruned.picked.turned import DEPTH, LINE_BYTES, STAGE_K
+from autoq.templates.cuda.device.turned.row_steps import DEPTH, LINE_BYTES, STAGE_K
 from autoq.templates.cuda.sparse.boxes.config import (
     OF_AN_INSTRUCTION,
     BoxesConfig,

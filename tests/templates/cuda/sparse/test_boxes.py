@@ -9,8 +9,8 @@ import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
-from autoq.templates.cuda.pruned.picked.turned import DEPTH, STAGE_K
-from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER
+from autoq.templates.cuda.device.turned.fragment_source import BYTE_ORDER
+from autoq.templates.cuda.device.turned.row_steps import DEPTH, STAGE_K
 from autoq.templates.cuda.sparse.boxes.config import BoxesConfig, BoxesTiling
 from autoq.templates.cuda.sparse.boxes.pack import pack_boxes
 from autoq.templates.cuda.sparse.boxes.spmm_boxes import TEMPLATE
