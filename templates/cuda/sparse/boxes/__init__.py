@@ -1,1 +1,1 @@
-"""Vector-sparse products by wgmma over boxes of all rows of b, of which each vector row reads some."""
+"""Sparse products of long vectors by wgmma over boxes of all rows of b."""

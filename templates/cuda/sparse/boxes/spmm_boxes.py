@@ -1,4 +1,4 @@
-"""Sparse products of long vectors by wgmma, over boxes of all rows of b that several vector rows share.
+"""Sparse products of long vectors by wgmma, over boxes of all rows of b that vector rows share.
 
 Bytes, or floats of 16 bits. Where vectors have a good part of all columns, copying every row of b
 once for all vector rows side by side is faster than gathering what each of them has.
@@ -99,7 +99,7 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         return least or config.sides * config.cluster <= workload.vector_rows
 
     def parts_are_one_round(config: BoxesConfig) -> bool:
-        """Pieces of work of one side are of several sides, and no more than a round of all blocks."""
+        """Pieces of work of one side are parts of larger ones, one round of all blocks at most."""
         tiling = tiling_of(config)
         clusters = tiling.clusters(target)
         rest = tiling.items % clusters * config.sides
