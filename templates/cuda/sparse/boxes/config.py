@@ -37,8 +37,12 @@ class BoxesConfig:
     b_stages: stages of the ring of boxes, each of 64 rows of b.
     stages: of the ring of a side's vectors, each of two instructions' rows.
     cluster: blocks of the same columns of y, each of which loads a part of the boxes for all.
+    own_boxes: whether they have the same vectors instead, of which each loads a part, and boxes of
+        their own.
     fragments: of steps, that a thread holds: one waits for its products before the next one is
         read, of two the other is read meanwhile, and of four two are multiplied together.
+    by_columns: whether clusters go through all vector rows of some columns of y before they take the
+        next columns, so that they ask for the same boxes at once, and not for the same vectors.
     parted: whether pieces of work behind the last whole round are of one side each.
     streamed: whether y leaves the L2 before what is read again.
     """
@@ -49,7 +53,9 @@ class BoxesConfig:
     b_stages: int
     stages: int
     cluster: int = 1
+    own_boxes: bool = False
     fragments: int = 4
+    by_columns: bool = False
     parted: bool = False
     streamed: bool = True
 
@@ -90,19 +96,30 @@ class BoxesTiling:
         return self.columns * self.value_size // LINE_BYTES
 
     @property
+    def of_boxes(self) -> int:
+        """Blocks that have boxes in common."""
+        return 1 if self.config.own_boxes else self.config.cluster
+
+    @property
+    def of_vectors(self) -> int:
+        """Blocks that have vectors in common."""
+        return self.config.cluster if self.config.own_boxes else 1
+
+    @property
     def panels(self) -> int:
-        return -(-self.workload.n // self.columns)
+        """Of as many columns as blocks with the same vectors compute."""
+        return -(-self.workload.n // (self.columns * self.of_vectors))
 
     @property
     def groups(self) -> int:
-        """Vector rows side by side, as many groups as clusters divide."""
+        """Vector rows side by side, as many groups as blocks with the same boxes divide."""
         groups = -(-self.workload.vector_rows // self.config.sides)
-        return -(-groups // self.config.cluster) * self.config.cluster
+        return -(-groups // self.of_boxes) * self.of_boxes
 
     @property
     def items(self) -> int:
         """Pieces of work of a cluster."""
-        return self.groups // self.config.cluster * self.panels
+        return self.groups // self.of_boxes * self.panels
 
     def clusters(self, target: Target) -> int:
         """Clusters of blocks, each of which goes through pieces of work."""

@@ -18,7 +18,7 @@ struct Window {
     __syncwarp();
     #pragma unroll 1
     for (int n = 0; n < stages; ++n, ++left)
-      arrive_in_all(ring.empty + 8 * (left % B_STAGES), lane);
+      arrive_in_all<OF_BOXES>(ring.empty + 8 * (left % B_STAGES), lane);
   }
   __device__ __forceinline__ void advance(const Ring& ring) {
     barrier_wait(ring.full + 8 * place.stage, place.phase);
@@ -41,7 +41,7 @@ __device__ __forceinline__ unsigned read_word(unsigned at) {
 // A warp has multiplied a stage.
 __device__ __forceinline__ void leave_vectors(const Ring& ring, int stage, int lane) {
   __syncwarp();
-  if (lane == 0) barrier_arrive(ring.empty + 8 * stage);
+  arrive_in_all<OF_VECTORS>(ring.empty + 8 * stage, lane);
 }
 template <int LATER> __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");

@@ -28,11 +28,20 @@ LOAD_BOXES = r"""
 // Pieces of work behind the last whole round of all clusters may be of one side each.
 constexpr int WHOLE = PARTED ? ITEMS / CLUSTERS * CLUSTERS : ITEMS;
 constexpr int PIECES = WHOLE + SIDES * (ITEMS - WHOLE);
+// Blocks of a cluster have the same columns, and boxes in common, or the same vectors.
+constexpr int OF_BOXES = OWN_BOXES ? 1 : CLUSTER, OF_VECTORS = OWN_BOXES ? CLUSTER : 1;
 // Which item a piece of work is of, and the side that has it alone.
 struct Piece {
   int item, only;
   __device__ __forceinline__ bool has(int side) const { return only < 0 || only == side; }
-  __device__ __forceinline__ int first_column() const { return item % PANELS * TILE; }
+  __device__ __forceinline__ int first_column(int block) const {
+    const int panel = BY_COLUMNS ? item / GROUPS : item % PANELS;
+    return (panel * OF_VECTORS + block % OF_VECTORS) * TILE;
+  }
+  __device__ __forceinline__ int group(int block) const {
+    const int of_cluster = BY_COLUMNS ? item % GROUPS : item / PANELS;
+    return of_cluster * OF_BOXES + block % OF_BOXES;
+  }
 };
 __device__ __forceinline__ Piece piece_of(int number) {
   if (!PARTED || number < WHOLE) return {min(number, ITEMS - 1), -1};
@@ -47,11 +56,11 @@ struct BoxPlace {
     if (++stage == B_STAGES) stage = 0, phase ^= 1;
   }
 };
-// Lanes of a warp, one for each block of the cluster, tell it that the warp has left a stage.
-__device__ __forceinline__ void arrive_in_all(unsigned barrier, int lane) {
-  if constexpr (CLUSTER == 1) {
+// Lanes of a warp, one for each block that has a part in a stage, tell it that the warp has left it.
+template <int BLOCKS> __device__ __forceinline__ void arrive_in_all(unsigned barrier, int lane) {
+  if constexpr (BLOCKS == 1) {
     if (lane == 0) barrier_arrive(barrier);
-  } else if (lane < CLUSTER) {
+  } else if (lane < BLOCKS) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;"
                  " mbarrier.arrive.shared::cluster.b64 _, [there]; }"
                  :: "r"(barrier), "r"(lane) : "memory");
@@ -60,7 +69,7 @@ __device__ __forceinline__ void arrive_in_all(unsigned barrier, int lane) {
 // A block's rows of a line of a stage, which reach all blocks of its cluster.
 __device__ __forceinline__ void load_line(
     unsigned to, unsigned long long map, int column, int row, unsigned full) {
-  if constexpr (CLUSTER == 1)
+  if constexpr (OF_BOXES == 1)
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
                  " [%0], [%1, {%2, %3}], [%4];"
                  :: "r"(to), "l"(map), "r"(column), "r"(row), "r"(full) : "memory");
@@ -72,11 +81,11 @@ __device__ __forceinline__ void load_line(
 }
 // All rows of b of the columns of each piece of work.
 __device__ __forceinline__ void load_boxes(const Ring& ring, unsigned long long map, int block) {
-  constexpr int OWN = STAGE_K / CLUSTER;
-  const int first = block % CLUSTER * OWN;
+  constexpr int OWN = STAGE_K / OF_BOXES;
+  const int first = block % OF_BOXES * OWN;
   BoxPlace place;
   for (int piece = block / CLUSTER; piece < PIECES; piece += CLUSTERS) {
-    const int column = piece_of(piece).first_column();
+    const int column = piece_of(piece).first_column(block);
     for (int s = 0; s < K_STAGES; ++s, place.next()) {
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
@@ -88,11 +97,17 @@ __device__ __forceinline__ void load_boxes(const Ring& ring, unsigned long long 
     }
   }
 }
+__device__ __forceinline__ void copy_to_all(
+    unsigned to, const void* from, int bytes, unsigned full) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+               ".multicast::cluster [%0], [%1], %2, [%3], %4;"
+               :: "r"(to), "l"(from), "r"(bytes), "r"(full),
+                  "h"((unsigned short)((1 << CLUSTER) - 1)) : "memory");
+}
 // What a side has of a piece of work: its first stage of vectors, their number, its vector row.
 __device__ __forceinline__ int4 side_of(
     const int4* sides, const Piece& piece, int block, int side) {
-  const int group = piece.item / PANELS * CLUSTER + block % CLUSTER;
-  int4 found = __ldg(sides + group * SIDES + side);
+  int4 found = __ldg(sides + piece.group(block) * SIDES + side);
   if (!piece.has(side)) found.y = 0;
   return found;
 }
@@ -106,7 +121,11 @@ __device__ __forceinline__ void load_vectors(
       const unsigned full = ring.full + 8 * place.stage;
       barrier_wait(ring.empty + 8 * place.stage, place.phase ^ 1);
       barrier_expect(full, W_STAGE);
-      bulk_copy(ring.stages + place.stage * W_STAGE, from, W_STAGE, full);
+      constexpr int SHARE = W_STAGE / OF_VECTORS;
+      const int first = block % OF_VECTORS * SHARE;
+      const unsigned to = ring.stages + place.stage * W_STAGE + first;
+      if constexpr (OF_VECTORS == 1) bulk_copy(to, from, SHARE, full);
+      else copy_to_all(to, from + first, SHARE, full);
     }
   }
 }
@@ -142,7 +161,7 @@ __device__ __forceinline__ void multiply_items(
       for (int i = 0; i < TILES; ++i)
         #pragma unroll
         for (int j = 0; j < TILE_SUMS; ++j) asm volatile("" : "+r"(sums[i][j]) :: "memory");
-      const int column = piece_of(piece).first_column() + warp * TILES * 16;
+      const int column = piece_of(piece).first_column(block) + warp * TILES * 16;
       // A side's barrier is behind those of all warpgroups.
       finish_tile(sums, own, from, y, of_rows, staging, mine.z * VECTOR, column,
                   group * 4 + warp % 4, lane, 2 + SIDES * TEAMS + side);
@@ -173,12 +192,12 @@ __device__ __forceinline__ void multiply_sparse(
   if (thread == 0) {
     for (int s = 0; s < B_STAGES; ++s) {
       barrier_init(boxes.full + 8 * s, 1);
-      barrier_init(boxes.empty + 8 * s, SIDES * CONSUMERS * CLUSTER);
+      barrier_init(boxes.empty + 8 * s, SIDES * CONSUMERS * OF_BOXES);
     }
     for (int side = 0; side < SIDES; ++side) {
       for (int s = 0; s < STAGES; ++s) {
         barrier_init(vectors_of(side).full + 8 * s, 1);
-        barrier_init(vectors_of(side).empty + 8 * s, CONSUMERS);
+        barrier_init(vectors_of(side).empty + 8 * s, CONSUMERS * OF_VECTORS);
       }
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -61,10 +61,12 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         "sides": (1, 2, 3),
         "teams": (1, 2),
         "tiles": (1, 2, 4),
-        "b_stages": (4, 6, 8, 12),
-        "stages": (2, 3, 4, 6, 8),
+        "b_stages": (4, 6, 8, 12, 16),
+        "stages": (2, 3, 4, 5, 6, 8),
         "cluster": (1, 2),
+        "own_boxes": (False, True),
         "fragments": (1, 2, 4),
+        "by_columns": (False, True),
         "parted": (False, True),
         "streamed": (False, True),
     }
@@ -94,9 +96,15 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         return one and tiling.registers <= tiling.budget.consumer
 
     def sides_have_vectors(config: BoxesConfig) -> bool:
-        """Each side of each block of a cluster has a vector row, unless there is one of each."""
-        least = config.sides == 1 and config.cluster == 1
-        return least or config.sides * config.cluster <= workload.vector_rows
+        """Each side of each block with the same boxes has a vector row, unless there is but one."""
+        of_boxes = tiling_of(config).of_boxes
+        return config.sides * of_boxes <= max(1, workload.vector_rows)
+
+    def clusters_have_something_in_common(config: BoxesConfig) -> bool:
+        """Blocks with boxes of their own are of clusters, and each has columns of y."""
+        tiling = tiling_of(config)
+        columns = tiling.columns * (config.cluster - 1)
+        return not config.own_boxes or (config.cluster > 1 and columns < workload.n)
 
     def parts_are_one_round(config: BoxesConfig) -> bool:
         """Pieces of work of one side are parts of larger ones, one round of all blocks at most."""
@@ -111,7 +119,7 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         return tiling.lines == 1 or tiling.columns < 2 * workload.n
 
     constraints = (
-        lines_are_whole, sides_have_vectors, panels_have_columns, words_name_rows,
+        lines_are_whole, sides_have_vectors, clusters_have_something_in_common, panels_have_columns, words_name_rows,
         parts_are_one_round, registers_suffice, rings_fit,
     )  # fmt: skip
     return Space(BoxesConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
@@ -145,6 +153,8 @@ def build(workload: Spmm, config: BoxesConfig, target: Target) -> PrimFunc:
         "APART": 8 if workload.floating else 1, "STAGES_Y": long.stages_outputs,
         "TURNS": long.turns_outputs, "PERSISTENT": True, "STREAMED": config.streamed,
         "FRAGMENTS": config.fragments, "PARTED": config.parted,
+        "BY_COLUMNS": config.by_columns, "GROUPS": tiling.groups // tiling.of_boxes,
+        "OWN_BOXES": config.own_boxes,
         "STAGING_BYTES": tiling.staging_bytes, "TERM_BYTES": long.term_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
@@ -152,7 +162,7 @@ def build(workload: Spmm, config: BoxesConfig, target: Target) -> PrimFunc:
     source += RING + FINISH_ROWS + LOAD_BOXES + MULTIPLY_BOXES + BOXES_KERNEL
     functions = device_functions(tiling, "spmm_boxes", source, own, _SCHEDULE, mapped=True)
     b, *others = workload.inputs
-    box = [LINE_BYTES // tiling.value_size, STAGE_K // config.cluster]
+    box = [LINE_BYTES // tiling.value_size, STAGE_K // tiling.of_boxes]
     arguments = tiled_map(
         b.dtype, [workload.n, workload.k], [workload.n], box, swizzle_mode(LINE_BYTES)
     )

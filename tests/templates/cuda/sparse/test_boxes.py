@@ -92,7 +92,16 @@ def test_stages_hold_the_matrix(workload: Spmm, b_stages: int) -> None:
             BoxesConfig(2, 1, 2, 6, 3, 2),
         ),
         (FULL, BoxesConfig(1, 2, 2, 4, 2)),
+        (
+            replace(WORKLOAD, n=592),
+            BoxesConfig(2, 1, 2, 4, 3, 2, own_boxes=True, fragments=2, by_columns=True),
+        ),
+        (
+            replace(HALVES, n=328, m=100, structure=Structure(256, 256, 448)),
+            BoxesConfig(1, 1, 1, 4, 3, 2, own_boxes=True),
+        ),
         (replace(WORKLOAD, n=496), BoxesConfig(2, 2, 1, 4, 2, fragments=2, parted=True)),
+        (replace(HALVES, n=328), BoxesConfig(2, 1, 1, 16, 2, by_columns=True)),
         (
             replace(WORKLOAD, m=600, n=592, structure=Structure(1280, 256, 448)),
             BoxesConfig(2, 1, 2, 4, 3, 2, parted=True),
@@ -124,7 +133,7 @@ def test_stages_hold_the_matrix(workload: Spmm, b_stages: int) -> None:
         ),
     ],
     ids=[
-        "bytes", "ring of 12", "clusters", "full", "parts", "parts of clusters", "empty",
+        "bytes", "ring of 12", "clusters", "full", "vectors of clusters", "one row of clusters", "parts", "by columns", "parts of clusters", "empty",
         "floats of clusters", "floats",
         "bfloat16", "vectors of 64", "one scale", "sums", "float bias", "residual",
     ],
