@@ -41,8 +41,8 @@ class BoxesConfig:
         their own.
     fragments: of steps, that a thread holds: one waits for its products before the next one is
         read, of two the other is read meanwhile, and of four two are multiplied together.
-    by_columns: whether clusters go through all vector rows of some columns of y before they take the
-        next columns, so that they ask for the same boxes at once, and not for the same vectors.
+    by_columns: whether clusters go through all vector rows of some columns of y before the next
+        columns, so that they ask for the same boxes at once, and not for the same vectors.
     parted: whether pieces of work behind the last whole round are of one side each.
     streamed: whether y leaves the L2 before what is read again.
     """

@@ -56,7 +56,7 @@ struct BoxPlace {
     if (++stage == B_STAGES) stage = 0, phase ^= 1;
   }
 };
-// Lanes of a warp, one for each block that has a part in a stage, tell it that the warp has left it.
+// Lanes of a warp, one for each block that loads a part of a stage, tell it that the warp left it.
 template <int BLOCKS> __device__ __forceinline__ void arrive_in_all(unsigned barrier, int lane) {
   if constexpr (BLOCKS == 1) {
     if (lane == 0) barrier_arrive(barrier);

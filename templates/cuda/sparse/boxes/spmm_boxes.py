@@ -61,7 +61,7 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         "sides": (1, 2, 3),
         "teams": (1, 2),
         "tiles": (1, 2, 4),
-        "b_stages": (4, 6, 8, 12, 16),
+        "b_stages": (4, 6, 8, 11, 13, 16),
         "stages": (2, 3, 4, 5, 6, 8),
         "cluster": (1, 2),
         "own_boxes": (False, True),
@@ -119,8 +119,8 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         return tiling.lines == 1 or tiling.columns < 2 * workload.n
 
     constraints = (
-        lines_are_whole, sides_have_vectors, clusters_have_something_in_common, panels_have_columns, words_name_rows,
-        parts_are_one_round, registers_suffice, rings_fit,
+        lines_are_whole, sides_have_vectors, clusters_have_something_in_common,
+        panels_have_columns, words_name_rows, parts_are_one_round, registers_suffice, rings_fit,
     )  # fmt: skip
     return Space(BoxesConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 

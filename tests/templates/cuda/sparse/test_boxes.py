@@ -86,7 +86,7 @@ def test_stages_hold_the_matrix(workload: Spmm, b_stages: int) -> None:
     ("workload", "config"),
     [
         (WORKLOAD, BoxesConfig(2, 2, 1, 4, 2, fragments=2)),
-        (replace(WORKLOAD, n=272), BoxesConfig(1, 1, 2, 12, 2, fragments=1)),
+        (replace(WORKLOAD, n=272), BoxesConfig(1, 1, 2, 13, 2, fragments=1)),
         (
             replace(WORKLOAD, m=600, n=400, structure=Structure(1280, 256, 448)),
             BoxesConfig(2, 1, 2, 6, 3, 2),
@@ -133,8 +133,8 @@ def test_stages_hold_the_matrix(workload: Spmm, b_stages: int) -> None:
         ),
     ],
     ids=[
-        "bytes", "ring of 12", "clusters", "full", "vectors of clusters", "one row of clusters", "parts", "by columns", "parts of clusters", "empty",
-        "floats of clusters", "floats",
+        "bytes", "ring of 13", "clusters", "full", "vectors of clusters", "one row of clusters",
+        "parts", "by columns", "parts of clusters", "empty", "floats of clusters", "floats",
         "bfloat16", "vectors of 64", "one scale", "sums", "float bias", "residual",
     ],
 )  # fmt: skip
