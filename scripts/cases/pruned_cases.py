@@ -14,7 +14,7 @@ import numpy as np
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
 from autoq.pruning.ranking import Bounds
-from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue import Epilogue, pack_scalars
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -102,7 +102,7 @@ class PrunedCase:
 
 @dataclass(frozen=True)
 class TurnedCase(PrunedCase):
-    """A case of bytes whose x is [k, m], and its y [columns that are left, m]: "k-major".
+    """A case whose x is [k, m], and its y [columns that are left, m]: "k-major".
 
     That is a sparse product of vectors of a tile's outputs, whose activations need not be turned
     where kernels before it write them so. Columns that have no weight are constants and no rows.
@@ -116,18 +116,24 @@ class TurnedCase(PrunedCase):
         (x,), constants = super().arrays()
         left = constants["weight"].any(axis=1)
         matrix = to_vectors(constants["weight"][left], self.pattern.granularity)
-        return [np.ascontiguousarray(x.T)], {
+        turned: dict[str, Any] = {
             "values": matrix.values, "columns": matrix.indices, "pointers": matrix.pointers,
-            "bias": constants["bias"][left], "scale": constants["scale"][left],
-            "scalars": constants["scalars"], "b_zero_point": int(constants.get("x_zero_point", 0)),
+            "scalars": constants.get("scalars", pack_scalars()),
         }  # fmt: skip
+        if "bias" in constants:
+            turned |= {name: constants[name][left] for name in ("bias", "scale")}
+            turned["b_zero_point"] = int(constants.get("x_zero_point", 0))
+        else:  # a product of floats, which Spmm adds to a bias and scales
+            rows = int(left.sum())
+            turned |= {"bias": np.zeros(rows, np.float32), "scale": np.ones(rows, np.float32)}
+        return [np.ascontiguousarray(x.T)], turned
 
     def workload(self, constants: dict[str, Any]) -> Workload:
         structure = Structure.of(np.diff(constants["pointers"]))
         rows, work = len(constants["bias"]), self.dense
         return Spmm(
             rows, work.m, work.k, self.pattern.granularity, structure, work.in_dtype,
-            work.weight_dtype, work.epilogue,
+            work.weight_dtype, Epilogue(work.outputs[0].dtype),
         )  # fmt: skip
 
     def reference(self, activations: Any, constants: dict[str, Any], threads: int) -> Arrays:
@@ -171,7 +177,12 @@ def cases() -> list[PrunedCase]:
         found += _at(dense, Pattern.make("ew"), (0.9, 0.95, 0.98, 0.99))
     found += _at(single, Pattern.make("ew"), (0.5, 0.75, 0.9, 0.95))
     found += _at(single, TILES, (0.5, 0.75, 0.9, 0.95))
-    found += [TurnedCase(tensor_cores[0], sparsity, TILES) for sparsity in (0.5, 0.75, 0.9)]
+    found += [
+        TurnedCase(dense, sparsity, TILES)
+        for dense in tensor_cores
+        for sparsity in (0.25, 0.5, 0.75, 0.9)
+    ]
+    found += [TurnedCase(dense, 0.75, Pattern.make("tvw", 128)) for dense in tensor_cores]
     for dense in (Gemm(8192, 8192, 8192), Gemm(3456, 4096, 2048)):
         found += _at(dense, TWO_OF_FOUR, (0.5,))
     return found

@@ -107,13 +107,15 @@ def device_functions(
     source: str,
     constants: Mapping[str, int],
     schedule: Sequence[str] = SCHEDULE,
+    mapped: bool = False,
 ) -> DeviceNamespace:
     """The function spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread).
 
     source follows what all kernels share and defines multiply_sparse; constants are its own, among
     them ROWS_INSIDE and COLUMNS_INSIDE where no group or no block goes beyond y, STORES_WIDE where
     registers suffice for it, and how far apart a lane's columns lie that are no neighbours.
-    schedule: names of the arrays in front of the bias, all but `places` of int32.
+    schedule: names of the arrays in front of the bias, all but `places` of int32. mapped: whether b
+    is the address of a tensor map.
     """
     workload = tiling.workload
     nibbles = is_four_bit(workload.in_dtype)
@@ -128,7 +130,7 @@ def device_functions(
     source = HEADING.replace("PRODUCTS", products) + packing + finish + source
     return epilogue.namespace(
         name,
-        source + _entry(tiling, schedule),
+        source + _entry(tiling, schedule, mapped),
         {"B": "uint8" if nibbles else moved_as(workload.in_dtype)},
         {
             "M": workload.m, "N": workload.n, "K": workload.k, "COLUMNS": tiling.finished_columns,
@@ -172,7 +174,7 @@ def _digit(dtype: str, bits: int, highest: bool) -> str:
     return f"{'' if highest and not dtype.startswith('u') else 'u'}int{bits}"
 
 
-def _entry(tiling: Finished, schedule: Sequence[str]) -> str:
+def _entry(tiling: Finished, schedule: Sequence[str], mapped: bool) -> str:
     """C++ of spmm(smem, b, residual?, schedule, bias, scale?, scalars?, y, block, thread)."""
     terms = [*tiling.workload.inputs[1:], *term_specs(tiling)]
     types = {spec.name: element(moved_as(spec.dtype)).c_type for spec in terms}
@@ -186,11 +188,12 @@ def _entry(tiling: Finished, schedule: Sequence[str]) -> str:
     )
     fields = " ".join(f"from.{name} = (const {kind}*){name};" for name, kind in types.items())
     given = ", ".join(schedule)
+    b, right = ("unsigned long long b", "b") if mapped else ("const void* b", "(const B*)b")
     return (
-        "__device__ __forceinline__ void spmm(unsigned char* smem, const void* b, "
+        f"__device__ __forceinline__ void spmm(unsigned char* smem, {b}, "
         f"{parameters}void* y, int block, int thread) {{\n"
         f"  Constants from = {{}};\n  {fields}\n"
-        f"  multiply_sparse(smem, (const B*)b, {given}, from, (OUT*)y, block, thread);\n}}\n"
+        f"  multiply_sparse(smem, {right}, {given}, from, (OUT*)y, block, thread);\n}}\n"
     )
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
-from autoq.templates.cuda.pruned.picked.bordered import Bordered
-from autoq.templates.cuda.pruned.picked.operand import Operand
-from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
-from autoq.templates.cuda.pruned.picked.turned import (
+from autoq.templates.cuda.device.turned.row_steps import (
     LINE_BYTES,
     STAGE_K,
     most_blocks,
     whole_rounds,
 )
+from autoq.templates.cuda.pruned.picked.bordered import Bordered
+from autoq.templates.cuda.pruned.picked.operand import Operand
+from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
 from autoq.templates.cuda.pruned.tile_wise.outputs import ENTRY_WORDS
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,

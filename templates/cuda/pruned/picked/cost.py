@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
+from autoq.templates.cuda.device.turned.row_steps import DEPTH, window_stages
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
-from autoq.templates.cuda.pruned.picked.turned import DEPTH, window_stages
 from autoq.templates.cuda.pruned.tile_wise.cost import (
     ITEM_CLOCKS,
     VALUE_CLOCKS,

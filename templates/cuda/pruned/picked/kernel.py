@@ -14,6 +14,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
+from autoq.templates.cuda.device.turned.row_steps import LINE_BYTES, STAGE_K
 from autoq.templates.cuda.pruned.picked.bordered import TILE_W
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.hold_source import HOLD, NOT_HELD
@@ -29,7 +30,6 @@ from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.picked.pick_source import BORDERED, NEAR, PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
-from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES, STAGE_K
 from autoq.templates.cuda.pruned.picked.turned_source import TURNED, TURNED_BOX
 from autoq.templates.cuda.pruned.picked.whole_source import WHOLE
 from autoq.templates.cuda.pruned.picked.window_source import NEWEST_TWO, SOME_STAGES

@@ -22,9 +22,9 @@ from autoq.templates.cuda.device.memory.tma import (
     im2col_map,
     tiled_map,
 )
+from autoq.templates.cuda.device.turned.row_steps import LINE_BYTES, STAGE_K
 from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches, supports_im2col
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW
-from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES, STAGE_K
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm

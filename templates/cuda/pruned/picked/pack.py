@@ -13,9 +13,9 @@ import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
+from autoq.templates.cuda.device.turned.row_steps import row_steps
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, WORD_BYTES, pick_rows
-from autoq.templates.cuda.pruned.picked.turned import row_steps
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
 from autoq.templates.sparse.pruned_matrix import Tile

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from autoq.search.space import Space
+from autoq.templates.cuda.device.turned.row_steps import LINE_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.cost import features
 from autoq.templates.cuda.pruned.picked.operand import Operand
-from autoq.templates.cuda.pruned.picked.turned import LINE_BYTES
 from autoq.templates.target import Target
 
 Rule = Callable[[PickedConfig], bool]

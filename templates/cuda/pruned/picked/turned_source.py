@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
-from autoq.templates.cuda.pruned.tile_wise.multiply_source import TURN_FRAGMENT
+from autoq.templates.cuda.device.turned.fragment_source import TURN_FRAGMENT
 
 TURNED_BOX = (
     "",
@@ -97,4 +97,4 @@ __device__ __forceinline__ void multiply_tile(
 }
 """
 )
-"""Registers of the left factor are rows of the ring that `turned.RowSteps` names."""
+"""Registers of the left factor are rows of the ring that `row_steps.RowSteps` names."""

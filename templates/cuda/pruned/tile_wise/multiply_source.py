@@ -3,27 +3,13 @@
 ldmatrix.trans brings gathered rows, which have k outside, to the fragments of wgmma's left factor,
 whose registers hold neighbours along k. Of bytes it moves pairs of rows of y, which one PRMT parts:
 fragment row g is then row 2g of y and row g + 8 is row 2g + 1, and k comes in the order of
-`pack.BYTE_ORDER`.
+`fragment_source.BYTE_ORDER`.
 """
 
 from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.cluster_source import MEET_CLUSTER
-
-TURN_FRAGMENT = r"""
-__device__ __forceinline__ void turn_fragment(unsigned (&a)[4], const unsigned (&r)[4]) {
-  if constexpr (SIZE == 2) {
-    a[0] = r[0], a[1] = r[1], a[2] = r[2], a[3] = r[3];
-  } else {
-    a[0] = __byte_perm(r[0], r[1], 0x6420), a[1] = __byte_perm(r[0], r[1], 0x7531);
-    a[2] = __byte_perm(r[2], r[3], 0x6420), a[3] = __byte_perm(r[2], r[3], 0x7531);
-  }
-  // All are ready in front of the fence, or the compiler lets products wait for each other.
-  #pragma unroll
-  for (int e = 0; e < 4; ++e) asm volatile("" : "+r"(a[e]) : : "memory");
-}
-"""
-"""turn_fragment, of registers that ldmatrix.trans has read."""
+from autoq.templates.cuda.device.turned.fragment_source import TURN_FRAGMENT
 
 MULTIPLY = (
     TURN_FRAGMENT

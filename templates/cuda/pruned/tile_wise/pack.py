@@ -13,13 +13,11 @@ import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
+from autoq.templates.cuda.device.turned.fragment_source import BYTE_ORDER
 from autoq.templates.cuda.pruned.tile_wise.config import UNIT_BYTES, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.workload import Constants
-
-BYTE_ORDER = (0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15)
-"""Which of 16 gathered rows of bytes ldmatrix.trans and a PRMT bring to each place of k."""
 
 
 @dataclass(frozen=True)

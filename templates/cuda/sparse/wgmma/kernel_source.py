@@ -27,25 +27,9 @@ __device__ __forceinline__ void multiply_columns(
       asm volatile("" : "+r"(sums[i][j]) :: "memory");
       if constexpr (NIBBLES) sums[i][j] = (sums[i][j] >> 4) + start_of(own);
     }
-  const int column = first_column + warp * TILES * 16;
-  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
-  unsigned char* staging = smem + STAGING_START + warp / 4 * STAGING_BYTES;
-  // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
-  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read,
-  // if each tile ends with the second one.
-  constexpr bool FREE =
-      ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS && M % VECTOR == 0;
-  if constexpr (!FREE) {
-    asm volatile("cp.async.wait_all;" ::: "memory");
-    asm volatile("bar.sync 1, %0;" :: "n"(32 * CONSUMERS) : "memory");
-  }
-  const auto finish_all = [&](auto form) {
-    finish_rows<decltype(form)::value>(
-        sums, own, from, y, terms, staging, first_row, column, lane, warp);
-  };
-  if (SHORT && is_short(own)) finish_all(Is<SHORT ? Form::PACK : Form::ANY>());
-  else if (SHIFTS && own.form == Form::SHIFT) finish_all(Is<SHIFTS ? Form::SHIFT : Form::ANY>());
-  else finish_all(Is<LAST>());
+  finish_tile(
+      sums, own, from, y, terms, smem + STAGING_START + warp / 4 * STAGING_BYTES, first_row,
+      first_column + warp * TILES * 16, warp, number, 1);
 }
 
 __device__ __forceinline__ void multiply_sparse(

@@ -149,5 +149,30 @@ template <Form FORM> __device__ __forceinline__ void finish_rows(
     }
   }
 }
+
+// All rows of a vector row, of the columns of the warps that share its terms, which meet at a
+// barrier. column: a warp's first one.
+__device__ __forceinline__ void finish_tile(
+    const int (&sums)[TILES][TILE_SUMS], const Channels& own, const Constants& from, OUT* y,
+    const RowTerms& terms, unsigned char* staging, int first_row, int column, int warp, int number,
+    int barrier) {
+  const Lane lane = {number, column + number / 4 * (FLOATS ? 1 : NIBBLES ? 4 : 2)};
+  // The terms are there, and all warps have left the ring, where a block of one tile stages bytes.
+  // Bytes of one scale have no terms, and staged in two halves no warp writes what is still read,
+  // if each tile ends with the second one.
+  constexpr bool FREE =
+      ONE_SCALE && PERSISTENT && TURNS && EIGHTS > STAGED_EIGHTS && M % VECTOR == 0;
+  if constexpr (!FREE) {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    asm volatile("bar.sync %0, %1;" :: "r"(barrier), "n"(32 * CONSUMERS) : "memory");
+  }
+  const auto finish_all = [&](auto form) {
+    finish_rows<decltype(form)::value>(
+        sums, own, from, y, terms, staging, first_row, column, lane, warp);
+  };
+  if (SHORT && is_short(own)) finish_all(Is<SHORT ? Form::PACK : Form::ANY>());
+  else if (SHIFTS && own.form == Form::SHIFT) finish_all(Is<SHIFTS ? Form::SHIFT : Form::ANY>());
+  else finish_all(Is<LAST>());
+}
 """
 """What follows the last product."""

@@ -208,7 +208,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
         "TURNS_BACK": config.turns_back, "CUTS_LAST": tiling.cuts_last, "HEAD": HEAD_PLACES,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
-    source = LONG_HEADING.replace("PRODUCTS", _products(tiling))
+    source = LONG_HEADING.replace("PRODUCTS", products(tiling))
     stages = WHOLE_STAGES if config.whole_stages else SINGLE_PRODUCTS
     source += RING_SOURCE + FINISH_ROWS + MULTIPLY_SOURCE + stages + COLUMNS_SOURCE
     functions = device_functions(tiling, "spmm_wgmma", source, own, _SCHEDULE)
@@ -224,7 +224,7 @@ def build(workload: Spmm, config: LongConfig, target: Target) -> PrimFunc:
     )  # fmt: skip
 
 
-def _products(tiling: LongTiling) -> str:
+def products(tiling: LongTiling) -> str:
     """C++ of the instruction of each digit over sums d, registers a and a descriptor b."""
     workload = tiling.workload
     right = _AS_BYTES.get(workload.in_dtype, workload.in_dtype)

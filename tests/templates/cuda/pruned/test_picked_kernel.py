@@ -10,13 +10,13 @@ from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, PIXELS, TARGET
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
+from autoq.templates.cuda.device.turned.fragment_source import BYTE_ORDER
+from autoq.templates.cuda.device.turned.row_steps import STAGE_K, most_blocks, row_steps
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
 from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule
 from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
-from autoq.templates.cuda.pruned.picked.turned import STAGE_K, most_blocks, row_steps
-from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm

@@ -11,10 +11,11 @@ from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.templates.composed.pruned_product import pruned_product
+from autoq.templates.cuda.device.turned.fragment_source import BYTE_ORDER
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gemm_tile_wise import TEMPLATE
 from autoq.templates.cuda.pruned.tile_wise.outputs import slot
-from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER, pack_schedule
+from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm

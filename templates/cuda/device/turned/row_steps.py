@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from autoq.templates.cuda.pruned.picked.picks import NO_ROW
-from autoq.templates.cuda.pruned.tile_wise.pack import BYTE_ORDER
+from autoq.templates.cuda.device.turned.fragment_source import BYTE_ORDER
+from autoq.templates.sparse.pruned_matrix import NO_ROW
 
 STAGE_K = 64
 """k of a stage."""

@@ -1,0 +1,1 @@
+"""Sparse products of long vectors by wgmma over boxes of all rows of b."""
