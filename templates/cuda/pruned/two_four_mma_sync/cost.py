@@ -19,7 +19,7 @@ _BLOCK_CLOCKS = 1500.0
 _VALUE_CLOCKS = 0.05
 _STAGE_LATENCY = 800.0
 _NOT_HIDDEN = 0.2
-"""Of what is not the slowest."""
+"""Of what is not the slowest, where one block is alone."""
 _WARPS_THAT_HIDE = 8
 
 
@@ -38,11 +38,11 @@ def estimated_seconds(tiling: TwoFourMmaTiling, target: Target) -> float:
         (tiling.x_stage_bytes + tiling.weight_stage_bytes) / L2_BYTES_A_CLOCK,
         _STAGE_LATENCY / ((config.stages - 1) * together),
     )
-    stage = max(parts) + _NOT_HIDDEN * (sum(parts) - max(parts))
+    stage = max(parts) + _NOT_HIDDEN / together * (sum(parts) - max(parts))
     warps = config.threads // 32 * together
     idle = max(1.0, (_WARPS_THAT_HIDE / warps) ** 0.5)
     outputs = tiling.tile_rows * tiling.tile_weights * _VALUE_CLOCKS * tiling.view.out_bytes
-    clocks = tiling.k_stages * stage * idle + outputs + _BLOCK_CLOCKS / together
+    clocks = tiling.k_stages * stage * idle + (outputs + _BLOCK_CLOCKS) / together
     order = 1 + 0.002 * abs(config.group - 8) / 8
     return waves * together * clocks * order / GUESSED_CLOCK_HZ
 

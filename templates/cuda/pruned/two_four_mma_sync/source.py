@@ -15,7 +15,7 @@ SOURCE = r"""
 constexpr int THREADS = 32 * WEIGHT_WARPS * ROW_WARPS, ROWS = ROW_WARPS * WARP_ROWS;
 constexpr int STEPS = 2, BLOCKS = 4, FRAGMENT = 512;
 constexpr int EIGHTS = WARP_ROWS / 8, TURNS = STEPS * EIGHTS;
-constexpr int AHEAD = EIGHTS % 8 ? 1 : 3, AT_ONCE = EIGHTS % 8 ? 2 : 4;
+constexpr int AHEAD = EIGHTS < 8 ? 1 : 3, AT_ONCE = EIGHTS < 8 ? 2 : 4;
 constexpr int X_STAGE = ROWS * 128, W_STAGE = WEIGHT_WARPS * BLOCKS * BLOCK_BYTES;
 constexpr int STAGE = X_STAGE + W_STAGE, OUT_BYTES = BITS<OUT> / 8;
 

@@ -10,7 +10,7 @@ from autoq.templates.cuda.pruned.two_four_mma_sync.view import TwoFourProduct
 from autoq.templates.target import Target
 
 _WARPS = (1, 2, 4)
-WARP_ROWS = (16, 32, 64, 96)
+WARP_ROWS = (16, 32, 64)
 _STAGES = (2, 3, 4, 5, 6)
 _GROUPS = (4, 8, 16)
 _BLOCKS_PER_SM = (1, 2, 3)
