@@ -94,6 +94,13 @@ def compiled(
     model: Path, host: Host, shape: tuple[int, ...], wanted: dict[str, list[str]], folders: Folders
 ) -> list[Session]:
     """A session for each list of options of `autoq compile`, which run beside each other."""
+    return [Session(one) for one in artifacts_of(model, host, shape, wanted, folders)]
+
+
+def artifacts_of(
+    model: Path, host: Host, shape: tuple[int, ...], wanted: dict[str, list[str]], folders: Folders
+) -> list[Path]:
+    """An artifact for each list of options of `autoq compile`, which run beside each other."""
     start = [sys.executable, "-m", "autoq", "compile", str(model), "--target", host.target.kind]
     start += ["--input-shapes", f"{INPUT}:[{','.join(map(str, shape))}]"]
     environment = {**os.environ, "AUTOQ_CACHE_DIR": str(folders.kernels)}
@@ -109,7 +116,7 @@ def compiled(
         _, errors = process.communicate()
         if process.returncode:
             raise SystemExit(f"{model}: compiling {name} ended with {process.returncode}: {errors}")
-    return [Session(artifact) for artifact in artifacts.values()]
+    return list(artifacts.values())
 
 
 def in_turn(sessions: list[Session]) -> list[float]:

@@ -1,8 +1,8 @@
 """How fast networks are untuned: with defaults alone, and with models of records that choose.
 
-Each network is compiled without any record, with the defaults and with each of the models, all at
-once; every output element is compared, and the artifacts are timed in turn. Writes the times as
-JSON, a row after each network.
+Each network is compiled without any record, with the defaults and with each of the models, all
+networks at once; then every output element is compared, and the artifacts of a network are timed in
+turn. Writes the times as JSON, a row after each network.
 
     python scripts/bench/searching/bench_untuned_networks.py --networks googlenet,mobilenet_v2 \
         --knowledge tuning_logs/h200/knowledge.json.xz other.json.xz --output untuned.json
@@ -13,16 +13,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from autoq import Session
 from autoq.devices import require_device, resolve
 from autoq.scratch import scratch_folder, sweep
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from bench_tuning import IMAGE, INPUT, Folders, compiled, heading, in_turn, known_networks
+from bench_tuning import IMAGE, INPUT, Folders, artifacts_of, heading, in_turn, known_networks
 from checkout import commit
 from make_model import make_network
 
@@ -48,11 +50,16 @@ def main() -> None:
     wanted = {"defaults": ["--no-shipped-records"]}
     for path in options.knowledge:
         wanted[path.name.split(".")[0]] = [*wanted["defaults"], "--knowledge", str(path)]
-    with scratch_folder() as folder:
+    with scratch_folder() as folder, ThreadPoolExecutor(len(networks)) as pool:
         folders = Folders(folder, folder, options.cache or folder / "kernels")
-        for network in networks:
+
+        def artifacts(network: str) -> list[Path]:
             model = make_network(network, IMAGE, options.models)
-            sessions = compiled(model, host, shape, wanted, folders)
+            return artifacts_of(model, host, shape, wanted, folders)
+
+        # A list, since nothing is timed while anything compiles.
+        for network, found in zip(networks, list(pool.map(artifacts, networks)), strict=True):
+            sessions = [Session(one) for one in found]
             outputs = [session.run(None, {INPUT: x})[0] for session in sessions]
             if not all(np.array_equal(outputs[0], output) for output in outputs):
                 raise SystemExit(f"{network}: a choice computes something else")

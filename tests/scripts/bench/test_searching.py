@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import bench_compiling
 import bench_knowing_search
 import bench_knowledge
+import bench_leaders
 import bench_predicted
 import bench_search_step
 import bench_training
@@ -153,7 +154,9 @@ def records_of(paths, tmp_path):
 
 def test_choices_leave_shapes_out_and_are_read_again(paths, templates, tmp_path, capsys):
     source, output = records_of(paths, tmp_path), tmp_path / "choices.json"
-    options = argparse.Namespace(source=source, part="N8", spaces=paths, output=output)
+    options = argparse.Namespace(
+        source=source, part="N8", spaces=paths, output=output, left_out=bench_predicted.LEFT_OUT
+    )
     with pytest.raises(Exception, match="nothing to learn"):
         bench_predicted.choose(options)  # without both shapes there is no lesson left
     other = next(p for p in shipped_spaces() if "28x28x192-192-g192" in p.name)
@@ -169,6 +172,12 @@ def test_choices_leave_shapes_out_and_are_read_again(paths, templates, tmp_path,
         space = templates[best.template].space(one.workload, target)
         assert one.ways["record"] == Candidate(best.template, space.from_dict(best.config))
         assert all(value >= 1 for value in one.promised.values())
+    options.left_out = bench_predicted.LEFT_OUT[1:]
+    bench_predicted.choose(options)
+    for one, fewer in zip(found, read_choices(output, templates, target)[1], strict=True):
+        assert fewer.ways == {
+            way: taken for way, taken in one.ways.items() if way != "shape_left_out"
+        }
 
 
 def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_this_process):
@@ -244,6 +253,39 @@ def test_choices_are_compiled_ahead_once(paths, templates, tmp_path, in_this_pro
         assert len(folder.compiled) == 1 and compiled.place is not None
 
 
+def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower(lessons):
+    lesson = lessons[0]
+    rows = bench_leaders.wanted(lesson, 3, 2)
+    order = np.argsort(lesson.seconds, kind="stable")
+    assert rows[:3] == order[:3].tolist()
+    default = lesson.drawn.index("default")
+    assert default in rows and len(set(rows)) == len(rows)
+    controls = [row for row in rows[3:] if row != default]
+    assert len(controls) == 2
+    ratios = lesson.seconds[controls] / lesson.seconds.min()
+    assert (ratios > 1.05).all() and (ratios < 1.5).all()
+
+
+def test_a_lucky_best_is_told_from_the_best():
+    def row(rank, recorded, *times):
+        return {"rank": rank, "recorded_us": recorded, "us": list(times)}
+
+    rows = [
+        row(0, 9.0, 10.0, 10.0, 10.0),
+        row(1, 9.5, 9.6, 9.5, 9.4),
+        row(30, 12.0, 12.0, 12.0, 12.0),
+    ]
+    rows.append(row(2, 9.7, None))
+    found = bench_leaders.summary(rows)
+    assert found["best"] == 1
+    assert found["recorded_best_over_best"] == pytest.approx(10 / 9.5, abs=1e-4)
+    assert found["controls_over_recorded"] == 1.0
+    assert found["leaders_over_recorded"] > 1
+    assert found["deviation"] == pytest.approx(
+        np.std([9.6 / 9.5, 1, 9.4 / 9.5] + [1] * 6), abs=1e-4
+    )
+
+
 def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
     rows = [
         {"family": "a", "record_us": 10.0, "default_us": 11.0, "shape_left_out_us": 10.0,
@@ -271,10 +313,16 @@ def test_a_summary_leaves_to_the_default_what_a_model_does_not_know():
 
 def test_defaults_stand_beside_first_predictions(lessons, templates):
     found = bench_knowledge.leave_one_out(lessons, templates, 2)
-    data = bench_knowledge.result(found, 2)
+    data = bench_knowledge.result(found, 2, 0)
     shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2)
-    assert bench_knowledge.result(shared, 2) == data
+    assert bench_knowledge.result(shared, 2, 0) == data
     assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
+    for row in data["cases"]:
+        # Both lists begin with the same, and the spread one is another list.
+        assert row["spread_median"][0] == row["median"][0]
+        assert (np.diff(row["spread_median"]) >= 0).all()
+    for name in ("spaces_that_reach", "spaces_that_a_spread_list_reaches"):
+        assert data[name]["both"] <= min(data[name]["8"], data[name]["32"])
     assert set(data["untuned"]) == {"all", "conv2d_grouped"}
     defaults = [row["default_over_best"] for row in data["cases"]]
     firsts = [one for row in data["cases"] for one in row["predicted_over_best"]]
