@@ -26,8 +26,8 @@ LOAD_BOXES = r"""
 // Pieces of work behind the last whole round of all blocks may be of one side each.
 constexpr int WHOLE = PARTED ? ITEMS / BLOCKS * BLOCKS : ITEMS;
 constexpr int PIECES = WHOLE + SIDES * (ITEMS - WHOLE);
-// Which item a piece of work is of, and the side that has it alone. Neighbours have the same columns,
-// so that they ask for the same boxes at once.
+// Which item a piece of work is of, and the side that has it alone. Neighbours have columns in
+// common, so that they ask for the same boxes at once.
 struct Piece {
   int item, only;
   __device__ __forceinline__ bool has(int side) const { return only < 0 || only == side; }
