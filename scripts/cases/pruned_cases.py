@@ -182,7 +182,6 @@ def cases() -> list[PrunedCase]:
         for dense in tensor_cores
         for sparsity in (0.25, 0.5, 0.75, 0.9)
     ]
-    found += [TurnedCase(dense, 0.75, Pattern.make("tvw", 128)) for dense in tensor_cores]
     for dense in (Gemm(8192, 8192, 8192), Gemm(3456, 4096, 2048)):
         found += _at(dense, TWO_OF_FOUR, (0.5,))
     return found

@@ -98,8 +98,6 @@ CASES: list[Workload] = [
     Spmm(300, 256, 300, 128, Structure(256, 128, 160), epilogue=Epilogue("int32")),
     Spmm(150, 144, 150, 32, Structure(256, 56, 96), "bfloat16", "bfloat16", Epilogue("float16")),
     Spmm(150, 160, 150, 32, Structure(256, 56, 96), "uint4", "int16", Epilogue("int8", "uint8")),
-    Spmm(300, 272, 300, 128, Structure(256, 80, 128)),
-    Spmm(300, 136, 300, 64, Structure(448, 80, 128), "float16", "float16", Epilogue("float16")),
     Spmm(260, 192, 200, 64, Structure(320, 80, 128), "int4", "uint8", Epilogue("float16")),
     Sddmm(61, 150, 64, 8, Structure(224, 28, 80)),
     Sddmm(61, 150, 200, 4, Structure(224, 28, 80), "uint8", "int8", "float16", 16),

@@ -97,6 +97,7 @@ SPARSE = [
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),
     Spmm(40, 64, 150, 8, Structure(96, 20, 40), "uint4"),
     Spmm(70, 48, 150, 32, Structure(96, 28, 40)),
+    Spmm(150, 48, 150, 128, Structure(96, 48, 64)),
     Spmm(21, 33, 40, 2, Structure(48, 5, 16), "uint8", epilogue=Epilogue("float32", "int8")),
     Sddmm(40, 48, 150, 8, Structure(96, 20, 40)),
     SparseAttention(1, 2, 61, 300, 64, Structure(224, 28, 80), softmax_bits=16),

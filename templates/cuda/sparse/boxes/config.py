@@ -36,13 +36,7 @@ class BoxesConfig:
     tiles: times 64 columns of y that a warpgroup computes.
     b_stages: stages of the ring of boxes, each of 64 rows of b.
     stages: of the ring of a side's vectors, each of two instructions' rows.
-    cluster: blocks of the same columns of y, each of which loads a part of the boxes for all.
-    own_boxes: whether they have the same vectors instead, of which each loads a part, and boxes of
-        their own.
-    fragments: of steps, that a thread holds: one waits for its products before the next one is
-        read, of two the other is read meanwhile, and of four two are multiplied together.
-    by_columns: whether clusters go through all vector rows of some columns of y before the next
-        columns, so that they ask for the same boxes at once, and not for the same vectors.
+    fragments: of steps, that a thread holds: half of them are read while the others are multiplied.
     parted: whether pieces of work behind the last whole round are of one side each.
     streamed: whether y leaves the L2 before what is read again.
     """
@@ -52,10 +46,7 @@ class BoxesConfig:
     tiles: int
     b_stages: int
     stages: int
-    cluster: int = 1
-    own_boxes: bool = False
     fragments: int = 4
-    by_columns: bool = False
     parted: bool = False
     streamed: bool = True
 
@@ -75,15 +66,8 @@ class BoxesTiling:
     @cached_property
     def as_long(self) -> LongTiling:
         """The warpgroups of a side, as those of gathered rows: outputs are the same."""
-        config = self.config
-        return LongTiling(
-            self.workload, LongConfig(config.teams, config.tiles, 32, 2, persistent=True)
-        )
-
-    @property
-    def value_size(self) -> int:
-        """Bytes of a value."""
-        return self.as_long.value_size
+        long = LongConfig(self.config.teams, self.config.tiles, 32, 2, persistent=True)
+        return LongTiling(self.workload, long)
 
     @property
     def columns(self) -> int:
@@ -93,37 +77,25 @@ class BoxesTiling:
     @property
     def lines(self) -> int:
         """Of 128 bytes, in which a row of b lies in a stage."""
-        return self.columns * self.value_size // LINE_BYTES
-
-    @property
-    def of_boxes(self) -> int:
-        """Blocks that have boxes in common."""
-        return 1 if self.config.own_boxes else self.config.cluster
-
-    @property
-    def of_vectors(self) -> int:
-        """Blocks that have vectors in common."""
-        return self.config.cluster if self.config.own_boxes else 1
+        return self.columns // LINE_BYTES
 
     @property
     def panels(self) -> int:
-        """Of as many columns as blocks with the same vectors compute."""
-        return -(-self.workload.n // (self.columns * self.of_vectors))
+        return -(-self.workload.n // self.columns)
 
     @property
     def groups(self) -> int:
-        """Vector rows side by side, as many groups as blocks with the same boxes divide."""
-        groups = -(-self.workload.vector_rows // self.config.sides)
-        return -(-groups // self.of_boxes) * self.of_boxes
+        """Vector rows side by side."""
+        return -(-self.workload.vector_rows // self.config.sides)
 
     @property
     def items(self) -> int:
-        """Pieces of work of a cluster."""
-        return self.groups // self.of_boxes * self.panels
+        """Pieces of work."""
+        return self.groups * self.panels
 
-    def clusters(self, target: Target) -> int:
-        """Clusters of blocks, each of which goes through pieces of work."""
-        return min(self.items, target.units_in_clusters(self.config.cluster) // self.config.cluster)
+    def blocks(self, target: Target) -> int:
+        """Blocks of a launch, each of which goes through pieces of work."""
+        return min(self.items, target.units)
 
     @property
     def k_stages(self) -> int:
@@ -133,7 +105,7 @@ class BoxesTiling:
     @property
     def block_rows(self) -> int:
         """Rows of b of a stage of vectors."""
-        return DEPTH * STEP_BYTES // self.value_size
+        return DEPTH * STEP_BYTES
 
     @property
     def most_stages(self) -> int:
@@ -144,7 +116,7 @@ class BoxesTiling:
         workload = self.workload
         late = -(-self.k_stages // (window_stages(self.config.b_stages) - 1)) + 1
         rows = workload.vector_rows
-        each = min(most_blocks(workload.k, self.value_size) * rows,
+        each = min(most_blocks(workload.k, 1) * rows,
                    workload.structure.blocks // self.block_rows + rows * (late + 1))  # fmt: skip
         return max(1, each)
 

@@ -18,7 +18,7 @@ struct Window {
     __syncwarp();
     #pragma unroll 1
     for (int n = 0; n < stages; ++n, ++left)
-      arrive_in_all<OF_BOXES>(ring.empty + 8 * (left % B_STAGES), lane);
+      if (lane == 0) barrier_arrive(ring.empty + 8 * (left % B_STAGES));
   }
   __device__ __forceinline__ void advance(const Ring& ring) {
     barrier_wait(ring.full + 8 * place.stage, place.phase);
@@ -41,7 +41,7 @@ __device__ __forceinline__ unsigned read_word(unsigned at) {
 // A warp has multiplied a stage.
 __device__ __forceinline__ void leave_vectors(const Ring& ring, int stage, int lane) {
   __syncwarp();
-  arrive_in_all<OF_VECTORS>(ring.empty + 8 * stage, lane);
+  if (lane == 0) barrier_arrive(ring.empty + 8 * stage);
 }
 template <int LATER> __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(LATER) : "memory");
@@ -58,7 +58,7 @@ __device__ __forceinline__ void turn_step(
   #pragma unroll
   for (int i = 0; i < TILES; ++i) {
     unsigned r[4];
-    read_matrices<true>(r, at ^ i * (16 * SIZE));
+    read_matrices<true>(r, at ^ i * 16);
     turn_fragment(own[i], r);
   }
 }
@@ -74,10 +74,9 @@ __device__ __forceinline__ void multiply_side(
     int (&sums)[TILES][TILE_SUMS], const Ring& boxes, const Ring& vectors, Place& place,
     Window& window, int stages, int own_byte, int lane) {
   // Of the steps that are turned together, and of the next ones.
-  constexpr int SETS = FRAGMENTS > 1 ? 2 : 1, TOGETHER = FRAGMENTS / SETS;
-  Fragments sets[SETS][TOGETHER];
-  const int byte = own_byte + (SIZE == 1 ? 0 : lane / 8 % 2 * 16);
-  const unsigned line = boxes.stages + byte / 128 * LINE_BYTES, column = byte % 128;
+  constexpr int TOGETHER = FRAGMENTS / 2;
+  Fragments sets[2][TOGETHER];
+  const unsigned line = boxes.stages + own_byte / 128 * LINE_BYTES, column = own_byte % 128;
   int before = -1;
   const auto multiply_stage = [&](int first_set) {
     const unsigned values = vectors.stages + place.stage * W_STAGE;
@@ -90,7 +89,7 @@ __device__ __forceinline__ void multiply_side(
     for (int n = told >> 4; n > 0; --n) window.advance(boxes);
     #pragma unroll
     for (int first = 0; first < DEPTH; first += TOGETHER) {
-      Fragments (&own)[TOGETHER] = sets[(first_set + first) % SETS];
+      Fragments (&own)[TOGETHER] = sets[(first_set + first) % 2];
       #pragma unroll
       for (int step = 0; step < TOGETHER; ++step)
         turn_step(own[step], line, column, word >> (first + step) * 12 & 0xfff);
@@ -99,7 +98,7 @@ __device__ __forceinline__ void multiply_side(
       for (int step = 0; step < TOGETHER; ++step)
         multiply_step(sums, own[step], values + (first + step) * 32 * VECTOR);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-      wait_for_products<SETS - 1>();
+      wait_for_products<1>();
       // Of the stage before no product is under way.
       if (first == 0 && before >= 0) leave_vectors(vectors, before, lane);
     }

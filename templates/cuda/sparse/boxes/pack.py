@@ -54,7 +54,7 @@ def pack_boxes(tiling: BoxesTiling, constants: Constants) -> tuple[np.ndarray, .
 def stages_of(tiling: BoxesTiling, kept: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """A vector row's stages, int32 [stages, words], of vectors at these rows of b."""
     workload = tiling.workload
-    steps = row_steps(np.sort(kept), tiling.value_size, workload.k, tiling.config.b_stages)
+    steps = row_steps(np.sort(kept), 1, workload.k, tiling.config.b_stages)
     values = _lying(tiling, steps, kept, vectors)
     stages = len(steps.words)
     made = np.zeros((stages, tiling.packed_bytes), np.uint8)

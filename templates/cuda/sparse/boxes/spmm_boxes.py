@@ -1,7 +1,7 @@
 """Sparse products of long vectors by wgmma, over boxes of all rows of b that vector rows share.
 
-Bytes, or floats of 16 bits. Where vectors have a good part of all columns, copying every row of b
-once for all vector rows side by side is faster than gathering what each of them has.
+Where vectors have a good part of all columns, copying every row of b once for all vector rows side
+by side is faster than gathering what each of them has.
 """
 
 from __future__ import annotations
@@ -34,39 +34,37 @@ from autoq.templates.cuda.sparse.boxes.pack import boxes_specs, pack_boxes
 from autoq.templates.cuda.sparse.boxes.source import BOXES_HEADING, BOXES_KERNEL, LOAD_BOXES
 from autoq.templates.cuda.sparse.functions import device_functions
 from autoq.templates.cuda.sparse.wgmma import spmm_wgmma
+from autoq.templates.cuda.sparse.wgmma.config import LONG_VECTORS
 from autoq.templates.cuda.sparse.wgmma.outputs_source import FINISH_ROWS
 from autoq.templates.operators.spmm import Spmm
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
 _BYTES = ("int8", "uint8")
-_VECTORS = (64, 128)
 _SCHEDULE = ("values", "sides")
-_LANES_OF_WORD = 4096
-"""Rows of the ring that a lane's word can name."""
 
 
 def matches(workload: object, target: Target) -> bool:
-    """Products of bytes or 16-bit floats with vectors of 64 or 128 rows, on Hopper."""
+    """Products of bytes with vectors of 128 rows, rows of b whole 16 bytes, on Hopper.
+
+    Of 16-bit floats the kernel that gathers is as fast: there rows of a tile are long enough to
+    come by a bulk copy each.
+    """
     if not isinstance(workload, Spmm) or not spmm_wgmma.matches(workload, target):
         return False
-    factors = (workload.in_dtype, workload.weight_dtype)
-    plain = workload.floating or all(dtype in _BYTES for dtype in factors)
-    return plain and workload.vector in _VECTORS
+    plain = all(dtype in _BYTES for dtype in (workload.in_dtype, workload.weight_dtype))
+    return plain and workload.vector == LONG_VECTORS[-1]
 
 
 def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
     """Rings that fit a multiprocessor, sums that fit registers."""
     knobs = {
-        "sides": (1, 2, 3),
+        "sides": (1, 2),
         "teams": (1, 2),
         "tiles": (1, 2, 4),
         "b_stages": (4, 6, 8, 11, 13, 16),
         "stages": (2, 3, 4, 5, 6, 8),
-        "cluster": (1, 2),
-        "own_boxes": (False, True),
-        "fragments": (1, 2, 4),
-        "by_columns": (False, True),
+        "fragments": (2, 4),
         "parted": (False, True),
         "streamed": (False, True),
     }
@@ -76,16 +74,11 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
 
     def lines_are_whole(config: BoxesConfig) -> bool:
         """Rows of b in a stage are lines of 128 bytes."""
-        tiling = tiling_of(config)
-        return tiling.columns * tiling.value_size % LINE_BYTES == 0
+        return tiling_of(config).columns % LINE_BYTES == 0
 
     def rings_fit(config: BoxesConfig) -> bool:
         """Rings and staged outputs fit the target's shared memory."""
         return tiling_of(config).smem_bytes <= target.smem_bytes
-
-    def words_name_rows(config: BoxesConfig) -> bool:
-        """A lane's word names each row of the ring."""
-        return config.b_stages * STAGE_K <= _LANES_OF_WORD
 
     def registers_suffice(config: BoxesConfig) -> bool:
         """A thread holds its sums and two sets of fragments, at launch those of an instruction."""
@@ -96,22 +89,15 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         return one and tiling.registers <= tiling.budget.consumer
 
     def sides_have_vectors(config: BoxesConfig) -> bool:
-        """Each side of each block with the same boxes has a vector row, unless there is but one."""
-        of_boxes = tiling_of(config).of_boxes
-        return config.sides * of_boxes <= max(1, workload.vector_rows)
-
-    def clusters_have_something_in_common(config: BoxesConfig) -> bool:
-        """Blocks with boxes of their own are of clusters, and each has columns of y."""
-        tiling = tiling_of(config)
-        columns = tiling.columns * (config.cluster - 1)
-        return not config.own_boxes or (config.cluster > 1 and columns < workload.n)
+        """Each side has a vector row, unless there is but one."""
+        return config.sides <= max(1, workload.vector_rows)
 
     def parts_are_one_round(config: BoxesConfig) -> bool:
         """Pieces of work of one side are parts of larger ones, one round of all blocks at most."""
         tiling = tiling_of(config)
-        clusters = tiling.clusters(target)
-        rest = tiling.items % clusters * config.sides
-        return not config.parted or (config.sides > 1 and 0 < rest <= clusters)
+        blocks = tiling.blocks(target)
+        rest = tiling.items % blocks * config.sides
+        return not config.parted or (config.sides > 1 and 0 < rest <= blocks)
 
     def panels_have_columns(config: BoxesConfig) -> bool:
         """No block is twice as wide as y, unless it is the narrowest."""
@@ -119,20 +105,25 @@ def space(workload: Spmm, target: Target) -> Space[BoxesConfig]:
         return tiling.lines == 1 or tiling.columns < 2 * workload.n
 
     constraints = (
-        lines_are_whole, sides_have_vectors, clusters_have_something_in_common,
-        panels_have_columns, words_name_rows, parts_are_one_round, registers_suffice, rings_fit,
+        lines_are_whole, sides_have_vectors, panels_have_columns, parts_are_one_round,
+        registers_suffice, rings_fit,
     )  # fmt: skip
     return Space(BoxesConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
 
 @functools.lru_cache(maxsize=256)
 def default(workload: Spmm, target: Target) -> BoxesConfig:
-    """The legal configuration of least estimated time, of these the one with most stages."""
+    """The legal configuration of least estimated time, of these the one with most boxes on the way.
 
-    def order(config: BoxesConfig) -> tuple[float, int]:
-        return estimate(workload, config, target), -BoxesTiling(workload, config).rings_bytes
+    y leaves the L2 before what is read again, as in all that were measured.
+    """
+    legal = space(workload, target)
+    some = list(legal.restricted({"streamed": (True,)}).enumerate())
 
-    return min(space(workload, target).enumerate(), key=order)
+    def order(config: BoxesConfig) -> tuple[float, int, int]:
+        return estimate(workload, config, target), -config.b_stages, -config.stages
+
+    return min(some, key=order)
 
 
 def estimate(workload: Spmm, config: BoxesConfig, target: Target) -> float:
@@ -146,15 +137,12 @@ def build(workload: Spmm, config: BoxesConfig, target: Target) -> PrimFunc:
     long = tiling.as_long
     own = {
         "SIDES": config.sides, "TEAMS": config.teams, "TILES": config.tiles,
-        "B_STAGES": config.b_stages, "STAGES": config.stages, "CLUSTER": config.cluster,
-        "CLUSTERS": tiling.clusters(target), "ITEMS": tiling.items, "PANELS": tiling.panels,
+        "B_STAGES": config.b_stages, "STAGES": config.stages, "BLOCKS": tiling.blocks(target),
+        "ITEMS": tiling.items, "GROUPS": tiling.groups,
         "K_STAGES": tiling.k_stages, "STAGE_K": STAGE_K, "DEPTH": DEPTH,
-        "VECTOR": workload.vector, "SIZE": tiling.value_size,
-        "APART": 8 if workload.floating else 1, "STAGES_Y": long.stages_outputs,
+        "VECTOR": workload.vector, "SIZE": 1, "STAGES_Y": long.stages_outputs,
         "TURNS": long.turns_outputs, "PERSISTENT": True, "STREAMED": config.streamed,
         "FRAGMENTS": config.fragments, "PARTED": config.parted,
-        "BY_COLUMNS": config.by_columns, "GROUPS": tiling.groups // tiling.of_boxes,
-        "OWN_BOXES": config.own_boxes,
         "STAGING_BYTES": tiling.staging_bytes, "TERM_BYTES": long.term_bytes,
         "PRODUCER_REGISTERS": tiling.budget.producer, "CONSUMER_REGISTERS": tiling.budget.consumer,
     }  # fmt: skip
@@ -162,10 +150,8 @@ def build(workload: Spmm, config: BoxesConfig, target: Target) -> PrimFunc:
     source += RING + FINISH_ROWS + LOAD_BOXES + MULTIPLY_BOXES + BOXES_KERNEL
     functions = device_functions(tiling, "spmm_boxes", source, own, _SCHEDULE, mapped=True)
     b, *others = workload.inputs
-    box = [LINE_BYTES // tiling.value_size, STAGE_K // tiling.of_boxes]
-    arguments = tiled_map(
-        b.dtype, [workload.n, workload.k], [workload.n], box, swizzle_mode(LINE_BYTES)
-    )
+    dims, box = [workload.n, workload.k], [LINE_BYTES, STAGE_K]
+    arguments = tiled_map(b.dtype, dims, [workload.n], box, swizzle_mode(LINE_BYTES))
     boxes = Mapped(b, ENCODE_TILED, 2, arguments)
     parameters = [boxes, *others, *packed(workload, config), *workload.outputs]
 
@@ -174,8 +160,7 @@ def build(workload: Spmm, config: BoxesConfig, target: Target) -> PrimFunc:
         call(functions.function("spmm"), smem.data, *pointers, block, thread)
 
     return thread_kernel(
-        parameters, tiling.clusters(target) * config.cluster, tiling.threads, target, body,
-        cluster=config.cluster, together=1,
+        parameters, tiling.blocks(target), tiling.threads, target, body, together=1,
     )  # fmt: skip
 
 
@@ -190,14 +175,21 @@ def packed(workload: Spmm, config: BoxesConfig) -> tuple[TensorSpec, ...]:
 
 
 _PREFERRED, _BEHIND = 11, 5
+_GATHERED_SHARE = 0.9
+"""Of the estimated time of gathers, which they took of tiles at three sparsities, in the mean."""
 
 
 @functools.lru_cache(maxsize=256)
 def preference_for(workload: Spmm, target: Target) -> int:
-    """In front of the kernel that gathers rows where that should take longer."""
-    own = estimate(workload, default(workload, target), target)
+    """In front of the kernel that gathers rows where that should take longer.
+
+    Products that leave blocks without a piece of work were not timed.
+    """
+    config = default(workload, target)
     gathered = spmm_wgmma.default(workload, target)
-    return _PREFERRED if own < spmm_wgmma.estimate(workload, gathered, target) else _BEHIND
+    filled = BoxesTiling(workload, config).items >= target.units
+    other = _GATHERED_SHARE * spmm_wgmma.estimate(workload, gathered, target)
+    return _PREFERRED if filled and estimate(workload, config, target) < other else _BEHIND
 
 
 TEMPLATE = Template(
