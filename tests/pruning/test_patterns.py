@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from heavy_scores import scores_of, share
 
 from autoq.errors import InputError
 from autoq.pruning.matrices import prune_matrices
@@ -12,22 +13,6 @@ from autoq.templates.sparse.compressed_vectors import compress, expand
 from autoq.templates.sparse.pruned_matrix import Tile, TileWise, Vector
 
 ANY = Bounds()
-
-
-def scores_of(*shapes, seed=0):
-    """Heavy tails, with rows and columns that matter more than others."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.exponential(size=(k, n)) * rng.exponential(size=(k, 1)) * rng.exponential(size=n) + 1e-9
-        for k, n in shapes
-    ]
-
-
-def share(pruned):
-    masks = [one.mask for one in pruned]
-    return 1 - sum(m.sum() for m in masks) / sum(m.size for m in masks)
-
-
 PATTERNS = {
     "ew": (Pattern.make("ew"), (0, 0.3, 0.9, 1)),
     "vw-4": (Pattern.make("vw"), (0, 0.5, 0.75, 1)),

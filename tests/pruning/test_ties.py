@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from heavy_scores import scores_of, share
 
 from autoq.pruning.matrices import prune_matrices
 from autoq.pruning.pattern import Pattern
@@ -11,20 +12,6 @@ from autoq.pruning.ranking import Bounds
 from autoq.pruning.ties import Joint, Ties, apart
 
 TW, TVW = Pattern.make("tw", 8), Pattern.make("tvw", 8)
-
-
-def scores_of(*shapes, seed=0):
-    """Heavy tails, with rows and columns that matter more than others."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.exponential(size=(k, n)) * rng.exponential(size=(k, 1)) * rng.exponential(size=n) + 1e-9
-        for k, n in shapes
-    ]
-
-
-def share(pruned):
-    masks = [one.mask for one in pruned]
-    return 1 - sum(m.sum() for m in masks) / sum(m.size for m in masks)
 
 
 def rows_of(pruned):

@@ -15,6 +15,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.device.turned.row_steps import LINE_BYTES, STAGE_K
+from autoq.templates.cuda.device.turned.window_source import window_source
 from autoq.templates.cuda.pruned.picked.bordered import TILE_W
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
 from autoq.templates.cuda.pruned.picked.hold_source import HOLD, NOT_HELD
@@ -32,7 +33,7 @@ from autoq.templates.cuda.pruned.picked.pick_source import BORDERED, NEAR, PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
 from autoq.templates.cuda.pruned.picked.turned_source import TURNED, TURNED_BOX
 from autoq.templates.cuda.pruned.picked.whole_source import WHOLE
-from autoq.templates.cuda.pruned.picked.window_source import NEWEST_TWO, SOME_STAGES
+from autoq.templates.cuda.pruned.picked.window_source import NEWEST_TWO
 from autoq.templates.cuda.pruned.tile_wise.help_source import ALONE, OUTPUTS, ROWS_OF, STORE
 from autoq.templates.cuda.pruned.tile_wise.item_source import ITEM
 from autoq.templates.cuda.pruned.tile_wise.kernel import (
@@ -65,7 +66,9 @@ def _namespace(tiling: PickedTiling, target: Target) -> DeviceNamespace:
     load = ITEM + LOAD.replace("BEGIN_BOXES", begin).replace("LOAD_BOX", box)
     tile = PICK.replace("PLACES", places) if config.picked else WHOLE
     tile = LEAN if tiling.listed else tile
-    window, tile = (SOME_STAGES, TURNED) if config.turned else (NEWEST_TWO, tile)
+    window = NEWEST_TWO
+    if config.turned:
+        window, tile = window_source("XPlace", "X_STAGES"), TURNED
     multiply = MULTIPLY.replace("WINDOW", window).replace("MULTIPLY_TILE", tile)
     multiply = multiply.replace("HOLD", HOLD if tiling.held_entries else NOT_HELD)
     own = STORE + HELP_SIDES if config.helped else ALONE + NO_HELP

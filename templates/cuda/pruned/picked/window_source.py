@@ -32,31 +32,3 @@ struct Window {
 };
 """
 """Window, of consumers that read the newest two stages."""
-
-SOME_STAGES = r"""
-// The stages of x of a piece of work that a warp has waited for, `taken` of them, and has left. A
-// piece of work begins at the first place of the ring.
-struct Window {
-  XPlace place;
-  int taken, left;
-  __device__ __forceinline__ void leave(const Ring& ring, int stages, int lane) {
-    __syncwarp();
-    #pragma unroll 1
-    for (int n = 0; n < stages; ++n, ++left)
-      if (lane == 0) barrier_arrive(ring.empty + 8 * (left % X_STAGES));
-  }
-  __device__ __forceinline__ void advance(const Ring& ring) {
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    place.next(), ++taken;
-  }
-  __device__ __forceinline__ void end(const Ring& ring, int lane) {
-    while (taken < K_STAGES) {
-      leave(ring, taken - left, lane);
-      advance(ring);
-    }
-    leave(ring, taken - left, lane);
-    taken = left = 0;
-  }
-};
-"""
-"""Window, of consumers that say themselves which stages they leave."""

@@ -9,6 +9,7 @@ from tvm.tirx import PrimFunc
 from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.copy_source import COPIES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.pruned.picked.kernel import packed_all
@@ -38,6 +39,7 @@ def _namespace(tiling: PickedMmaTiling) -> DeviceNamespace:
     """The function multiply(smem, x, further inputs, `packed_all`, y, block, thread)."""
     view, config, cut = tiling.operand.view, tiling.config, tiling.cut
     multiply = MULTIPLY.replace("TWO_WORDS", TWO_WORDS).replace("PLACES", NEAR)
+    multiply = multiply.replace("COPIES", COPIES)
     source = BITS_OF + _product(tiling) + ROWS_OF + finish_source(cut) + multiply
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)

@@ -8,16 +8,7 @@ constexpr int THREADS = 32 * WARPS, X_STAGE = ROWS * ROW_BYTES, W_STAGE = W_BYTE
 struct Window { unsigned even, odd; };
 TWO_WORDS
 PLACES
-__device__ __forceinline__ void copy_unit(unsigned to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               : : "r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" : : : "memory");
-}
-template <int LEFT> __device__ __forceinline__ void await_copies() {
-  asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
-}
+COPIES
 // A stage of rows of x, swizzled as a box of TMA is; what lies outside of x is 0.
 __device__ __forceinline__ void load_x(
     unsigned ring, const unsigned char* x, int first_row, int stage, int thread) {

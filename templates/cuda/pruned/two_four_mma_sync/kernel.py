@@ -12,6 +12,7 @@ from tvm.tirx.script.builder import ir as builder
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.launch.thread_kernel import call, thread_kernel
+from autoq.templates.cuda.device.memory.copy_source import COPIES
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaTiling
@@ -41,7 +42,8 @@ def _source(tiling: TwoFourMmaTiling) -> str:
     product = PRODUCT.replace("INSTRUCTION", tiling.atom.instruction)
     product = product.replace("KIND", "f" if view.floating else "r")
     forms = short_forms(view.epilogue) if view.shortened else (Form.PACK, Form.SHIFT)
-    source = SOURCE.replace("PRODUCT", product).replace("CHOICE", choice(forms, Form.CLAMP))
+    source = SOURCE.replace("COPIES", COPIES).replace("PRODUCT", product)
+    source = source.replace("CHOICE", choice(forms, Form.CLAMP))
     row_scale = ROW_SCALE if view.epilogue.row_scale else ""
     return _BITS_OF + source.replace("ROW_SCALE\n", row_scale + "\n") + _entry(tiling)
 

@@ -28,16 +28,7 @@ __device__ __forceinline__ Tile tile_of(int block) {
   return {first + inside % rows, inside / rows};
 }
 
-__device__ __forceinline__ void copy_unit(unsigned to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               : : "r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" : : : "memory");
-}
-template <int LEFT> __device__ __forceinline__ void await_copies() {
-  asm volatile("cp.async.wait_group %0;" : : "n"(LEFT) : "memory");
-}
+COPIES
 // A stage of a tile. Behind the last k is 0; rows behind the last one are that one again.
 __device__ __forceinline__ void load_stage(
     unsigned to, const unsigned char* x, const unsigned char* weight, int first_row, int stage,

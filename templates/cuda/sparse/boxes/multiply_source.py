@@ -4,35 +4,13 @@ from __future__ import annotations
 
 from autoq.templates.cuda.device.memory.matrix_source import READ_MATRICES
 from autoq.templates.cuda.device.turned.fragment_source import TURN_FRAGMENT
+from autoq.templates.cuda.device.turned.window_source import window_source
 
 MULTIPLY_BOXES = (
     READ_MATRICES
     + TURN_FRAGMENT
+    + window_source("BoxPlace", "B_STAGES")
     + r"""
-// The stages of boxes of a piece of work that a warp has waited for, `taken` of them, and has left.
-// A piece of work begins at the first place of the ring.
-struct Window {
-  BoxPlace place;
-  int taken, left;
-  __device__ __forceinline__ void leave(const Ring& ring, int stages, int lane) {
-    __syncwarp();
-    #pragma unroll 1
-    for (int n = 0; n < stages; ++n, ++left)
-      if (lane == 0) barrier_arrive(ring.empty + 8 * (left % B_STAGES));
-  }
-  __device__ __forceinline__ void advance(const Ring& ring) {
-    barrier_wait(ring.full + 8 * place.stage, place.phase);
-    place.next(), ++taken;
-  }
-  __device__ __forceinline__ void end(const Ring& ring, int lane) {
-    while (taken < K_STAGES) {
-      leave(ring, taken - left, lane);
-      advance(ring);
-    }
-    leave(ring, taken - left, lane);
-    taken = left = 0;
-  }
-};
 __device__ __forceinline__ unsigned read_word(unsigned at) {
   unsigned word;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from form_cases import case_of_form
 from gpu_kernels import assert_right, gpu_target
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
@@ -16,7 +17,7 @@ from autoq.templates.cuda.pruned.two_four.config import A_BYTES, TwoFourConfig, 
 from autoq.templates.cuda.pruned.two_four.gemm_two_four import TEMPLATE
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight
 from autoq.templates.cuda.pruned.two_four.view import view_of
-from autoq.templates.epilogue import SCALAR_NAMES, Epilogue
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ, NEITHER
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
@@ -122,13 +123,7 @@ def test_the_form_that_operands_allow(
 ) -> None:
     """Sums beyond what their bits can say as well, which the output clamps."""
     workload = replace(BYTES, m=64, n=128, k=256, epilogue=Epilogue(out_dtype))
-    values, constants = workload.random_case(np.random.default_rng(2))
-    rng = np.random.default_rng(3)
-    for name, value in zip(("low", "high", "zero_point"), bounds, strict=True):
-        constants["scalars"][SCALAR_NAMES.index(name)] = value
-    constants["scale"][:] = scale * rng.uniform(1, 2, 128)
-    constants["bias"][:] = rng.integers(-500_000, 500_000, 128)
-    constants["bias"][:4] = [bias, -bias, bias // 3, -bias // 3]
+    values, constants = case_of_form(workload, bounds, scale, bias)
     config = TwoFourConfig(64, 1, 1, 2, 4, boxed=True)
     view = view_of(workload)
     assert view is not None
