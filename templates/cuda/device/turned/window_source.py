@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _WINDOW = r"""
-// The stages of a piece of work that a warp has waited for, `taken` of them, and has left. A piece of
-// work begins at the first place of the ring.
+// The stages of a piece of work that a warp has waited for, `taken` of them, and has left. A piece
+// of work begins at the first place of the ring.
 struct Window {
   PLACE place;
   int taken, left;
