@@ -91,10 +91,18 @@ def masked(
     return made
 
 
-@pytest.mark.parametrize("joint", [False, True])
+@pytest.mark.parametrize(
+    ("joint", "columns", "shared"),
+    [(False, 0.5, False), (True, 0.5, False), (True, 0.9, False), (True, 0.5, True)],
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_constant_channels_leave_and_outputs_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, joint: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    joint: bool,
+    columns: float,
+    shared: bool,
 ) -> None:
     rng = np.random.default_rng(seed)
     model = RandomNetwork(rng).model()
@@ -111,7 +119,9 @@ def test_constant_channels_leave_and_outputs_stay(
         add(self, link, gone, constant, masks, survivors)
 
     monkeypatch.setattr(DeadChannels, "_add", spy)
-    options = PruneOptions(skip, Bounds(0.5, 0.9), joint_channels=joint)
+    options = PruneOptions(
+        skip, Bounds(0.5, 0.9), joint_channels=joint, shared_rows=shared, columns=columns
+    )
     result = prune(tmp_path / "m.onnx", tmp_path / "o.onnx", Pattern.make("tw", 8), 0.7, options)
     onnx.checker.check_model(onnx.load(tmp_path / "o.onnx"), full_check=True)
     masks = {one.name: one.structure.mask for one in result.weights}
