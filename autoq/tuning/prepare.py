@@ -16,6 +16,7 @@ from autoq.records.lines import Lines
 from autoq.report.events import TaskRow
 from autoq.templates.arrays.layout import NHWC
 from autoq.templates.base import Template
+from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
@@ -90,10 +91,13 @@ def in_layouts(
 def tunable(
     workloads: Iterable[ModelWorkload], templates: Sequence[Template], target: Target
 ) -> list[tuple[ModelWorkload, list[Template]]]:
-    """The workloads that some tunable template computes, with those templates."""
+    """The workloads that some tunable template computes, with those templates.
+
+    The one that compile prefers untuned comes first: a task begins with its default.
+    """
     found = []
     for model in workloads:
-        matches = [t for t in templates if t.tunable and t.matches(model.workload, target)]
+        matches = [t for t in matching(model.workload, target, templates) if t.tunable]
         if matches:
             found.append((model, matches))
     return found
