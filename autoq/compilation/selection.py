@@ -207,7 +207,7 @@ def choose(
     default = default_of(preferred, workload, target)
     least = None
     if model is not None and preferred.tunable:
-        least = model.least_promise(preferred.name, preferred.version)
+        least = model.least_promise(workload, preferred.name, preferred.version)
     if model is not None and least is not None:
         found = predicted(model, workload, tunable, target)
         if fastest := worthwhile(found, preferred, default, least):

@@ -23,7 +23,7 @@ from autoq.templates.registry import matching
 COUNTS = (1, 2, 4, 8, 16, 32)
 """Measurements after which the best so far is looked at."""
 
-PROMISES = (1.03, 1.06, 1.1, 1.15)
+PROMISES = (1.03, 1.05, 1.1, 1.15)
 """How much faster than the default a choice may have to promise to be, to be looked at."""
 
 

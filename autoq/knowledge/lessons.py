@@ -74,6 +74,15 @@ def shape_of(workload: Workload) -> str:
     return json.dumps([workload.operator, *sizes[1:]])
 
 
+def kind_of(workload: Workload) -> str:
+    """What workloads share that can teach each other's untuned choices.
+
+    The operator, and the pattern of weights that are partly zero.
+    """
+    structure = workload.key_fields().get("sparsity") or {}
+    return " ".join([workload.operator, *([structure["pattern"]] if structure else [])])
+
+
 def lesson(
     recorded: RecordedWorkload, templates: Mapping[str, Template], target: Target
 ) -> Lesson | None:

@@ -20,9 +20,10 @@ import numpy as np
 
 from autoq.errors import RecordError
 from autoq.knowledge.features import Columns
-from autoq.knowledge.lessons import Lesson, all_columns
+from autoq.knowledge.lessons import Lesson, all_columns, kind_of
 from autoq.paths import content_of
 from autoq.replace_file import replace_file
+from autoq.templates.workload import Workload
 
 if TYPE_CHECKING:
     import xgboost
@@ -58,6 +59,8 @@ class About:
     how many; failed: configurations that failed, each with its template; date of the newest record;
     decides: preferred templates of the workloads whose untuned choice the model makes, each with
     how much faster than the default that choice must promise to be (1.0 for any), None for all.
+    kinds: of the workloads (`lessons.kind_of`), of no other than which a choice is made; None for
+    any.
     """
 
     device: str
@@ -68,6 +71,7 @@ class About:
     failed: Sequence[tuple[str, Mapping[str, Any]]]
     date: str
     decides: Mapping[str, float] | None = None
+    kinds: Sequence[str] | None = None
 
 
 class KnowledgeModel:
@@ -78,12 +82,14 @@ class KnowledgeModel:
         self.about = about
         self.columns = Columns(booster.feature_names or ())
 
-    def least_promise(self, preferred: str, version: int) -> float | None:
-        """Log of what a choice must promise over the default of this preferred template.
+    def least_promise(self, workload: Workload, preferred: str, version: int) -> float | None:
+        """Log of what a choice must promise over the default of a workload's preferred template.
 
         None where the default is not the model's to replace.
         """
         if self.about.versions.get(preferred) != version:
+            return None
+        if self.about.kinds is not None and kind_of(workload) not in self.about.kinds:
             return None
         if self.about.decides is None:
             return math.log(LEAST_PROMISE)
@@ -196,6 +202,7 @@ def trained(
         device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
         _failed(lessons), date,
         None if decides is None else dict(sorted(decides.items())),
+        sorted({kind_of(one.workload) for one in lessons}),
     )  # fmt: skip
     return KnowledgeModel(_mean(boosters), about)
 

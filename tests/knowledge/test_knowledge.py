@@ -14,7 +14,7 @@ from autoq.errors import RecordError
 from autoq.knowledge.choice import Prediction, predicted, usable, worthwhile
 from autoq.knowledge.evaluation import leave_one_out
 from autoq.knowledge.features import workload_features
-from autoq.knowledge.lessons import lesson
+from autoq.knowledge.lessons import kind_of, lesson
 from autoq.knowledge.model import LEAST_PROMISE, load_model, parse_model
 from autoq.knowledge.training import gathered, lessons_of, model_of
 from autoq.records.database import Database
@@ -23,6 +23,8 @@ from autoq.replaying.loading import target_of
 from autoq.search.knobs import plain_config
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
+from autoq.templates.sparse.sparsity import Sparsity
+from autoq.templates.sparse.structure import Structure
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,18 @@ def test_a_configuration_that_failed_is_never_predicted(model, workload, templat
     assert best.config not in [one.config for one in predicted(warned, workload, matches, target)]
 
 
+def test_nothing_is_chosen_for_weights_of_a_pattern_that_no_record_has(model, workload, templates):
+    tiled = workload.with_sparsity(Sparsity("tw", 64, 64, Structure(96, 32, 64)))
+    assert (kind_of(workload), kind_of(tiled)) == ("conv2d", "conv2d tw")
+    assert model.about.kinds == ["conv2d"]
+    known = model.about.versions
+    name, version = next(iter(known.items()))
+    assert model.least_promise(workload, name, version) is not None
+    assert model.least_promise(tiled, name, version) is None
+    anything = type(model)(model._booster, dataclasses.replace(model.about, kinds=None))
+    assert anything.least_promise(tiled, name, version) is not None
+
+
 def test_models_are_of_one_device(model):
     assert usable([model], "sm_90a", "NVIDIA H200") is model
     assert usable([model], "sm_90a", None) is model
@@ -161,9 +175,9 @@ def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, t
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
     preferred, default = matches[0], matches[0].default(workload, target)
-    least = model.least_promise(preferred.name, preferred.version)
+    least = model.least_promise(workload, preferred.name, preferred.version)
     assert least == pytest.approx(np.log(LEAST_PROMISE))
-    assert model.least_promise(preferred.name, preferred.version + 1) is None
+    assert model.least_promise(workload, preferred.name, preferred.version + 1) is None
     found = [Prediction(preferred, None, 0.10), Prediction(preferred, default, 0.11 + least)]
     assert worthwhile(found, preferred, default, least) is found[0]
     found[1] = Prediction(preferred, default, 0.09 + least)

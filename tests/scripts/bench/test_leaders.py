@@ -1,0 +1,48 @@
+"""Leaders of recorded spaces, which are timed again to tell luck from speed."""
+
+from __future__ import annotations
+
+import bench_leaders
+import numpy as np
+import pytest
+
+from autoq.knowledge.training import gathered, lessons_of
+from autoq.measure.job import REGISTRY, load_registry
+from autoq.replaying.loading import shipped_spaces
+
+# A depthwise layer of 24 recorded configurations.
+SPACE = "7x7x960-960-g960"
+
+
+def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower():
+    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
+    (lesson,) = lessons_of(gathered([path]), load_registry(REGISTRY))
+    rows = bench_leaders.wanted(lesson, 3, 2)
+    order = np.argsort(lesson.seconds, kind="stable")
+    assert rows[:3] == order[:3].tolist()
+    default = lesson.drawn.index("default")
+    assert default in rows and len(set(rows)) == len(rows)
+    controls = [row for row in rows[3:] if row != default]
+    assert len(controls) == 2
+    ratios = lesson.seconds[controls] / lesson.seconds.min()
+    assert (ratios > 1.05).all() and (ratios < 1.5).all()
+
+
+def test_a_lucky_best_is_told_from_the_best():
+    def row(rank, recorded, *times):
+        return {"rank": rank, "recorded_us": recorded, "us": list(times)}
+
+    rows = [
+        row(0, 9.0, 10.0, 10.0, 10.0),
+        row(1, 9.5, 9.6, 9.5, 9.4),
+        row(30, 12.0, 12.0, 12.0, 12.0),
+    ]
+    rows.append(row(2, 9.7, None))
+    found = bench_leaders.summary(rows)
+    assert found["best"] == 1
+    assert found["recorded_best_over_best"] == pytest.approx(10 / 9.5, abs=1e-4)
+    assert found["controls_over_recorded"] == 1.0
+    assert found["leaders_over_recorded"] > 1
+    assert found["deviation"] == pytest.approx(
+        np.std([9.6 / 9.5, 1, 9.4 / 9.5] + [1] * 6), abs=1e-4
+    )
