@@ -213,7 +213,7 @@ def sections(results: Results) -> dict[str, str]:
             results["residual_cpu"], results["residual_h200"]
         ),
         "SPARSE_SUMMARY": sparse_section.summary(*map(results.__getitem__, SPARSE_RESULTS))
-        + f"\n{pruned_section.summary_row(results['pruned_networks_h200'])}",
+        + f"\n{pruned_section.summary_rows(results['pruned_networks_h200'])}",
         **{name: make(results[stem]) for name, (make, stem) in SECTIONS.items()},
     }
 

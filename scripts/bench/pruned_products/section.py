@@ -114,14 +114,25 @@ def networks(result: Mapping[str, Any]) -> str:
     return table(f"One {result['device']}. Times in us.", titles, cells)
 
 
-def summary_row(result: Mapping[str, Any]) -> str:
-    """ResNet-50, pruned in two ways and dense: a row of the README's table of what is sparse."""
+def summary_rows(result: Mapping[str, Any]) -> str:
+    """ResNet-50 and BERT, pruned and dense: rows of the README's table of what is sparse."""
     times = {case["case"]: us(case["autoq_us"]) for case in result["cases"]}
-    dense, tiles = "ResNet-50 N128 224x224 int8", "tw-64 0.75"
-    words = "ResNet-50, 128 images, three quarters pruned, channels that leave it with them"
-    own = times[f"{dense}, {tiles}, joint channels"]
-    others = f"autoq with the paper's tiles {times[f'{dense}, {tiles}']}, dense {times[dense]}"
-    return f"| {words} | {own} | {others} |"
+    images, tokens = "ResNet-50 N128 224x224 int8", "BERT-base N8 length 384 int8"
+    tiles, halves = "tw-64 0.75", "tvw-128 2:4 0.75"
+    rows = [
+        (
+            "ResNet-50, 128 images, three quarters pruned, channels that leave it with them",
+            times[f"{images}, {tiles}, joint channels"],
+            f"autoq with the paper's tiles {times[f'{images}, {tiles}']}, dense {times[images]}",
+        ),
+        (
+            "BERT-base, 8 texts of 384 tokens, three quarters pruned, heads and channels alone",
+            times[f"{tokens}, tw-128 0.75, whole channels alone"],
+            f"autoq with half of that in 2:4 {times[f'{tokens}, {halves}, whole channels alone']}, "
+            f"the paper's tiles with 2:4 {times[f'{tokens}, {halves}']}, dense {times[tokens]}",
+        ),
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 SECTIONS = {
