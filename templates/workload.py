@@ -173,6 +173,10 @@ class Workload(ABC):
         """The same arithmetic, knowing what of its weight is zero; None without such a form."""
         return None
 
+    def over_channels(self, count: int) -> Workload | None:
+        """A product of rows, x [m, k] and weight [n, k], over so many k; None for all others."""
+        return None
+
     @property
     def dense(self) -> Workload:
         """The same arithmetic, knowing nothing of its constants' zeros."""

@@ -56,6 +56,9 @@ class Gemm(Product, operator="gemm"):
     def with_sparsity(self, sparsity: Sparsity) -> Workload | None:
         return replace(self, sparsity=sparsity)
 
+    def over_channels(self, count: int) -> Workload | None:
+        return None if self.epilogue.scale_group else replace(self, k=count)
+
     def by_range(self) -> Workload | None:
         epilogue = self.epilogue
         if not epilogue.dynamic or epilogue.out_dtype != "float32":

@@ -17,7 +17,6 @@ from autoq.graph.ir import Fusion, Graph, Layer, Node, Tensor
 from autoq.graph.lowering.fusions import picks
 from autoq.graph.results import Picked
 from autoq.templates.base import Template
-from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
 
@@ -60,13 +59,12 @@ def merge_picks(graph: Graph, target: Target, templates: Sequence[Template]) -> 
 
 def _sparse_rows(node: Node, front: Fusion) -> Layer | None:
     """A product of bytes that reads what `front` writes and has zeros for whole channels of it."""
-    if not isinstance(node, Layer) or not isinstance(node.workload, Gemm):
+    channels = front.output_shape[-1] if front.output_shape else 0
+    if not isinstance(node, Layer) or node.workload.over_channels(channels) != node.workload:
         return None
-    work = node.workload
-    own = node.inputs[0] == front.output and node.inputs.count(front.output) == 1
-    if not own or work.k != front.output_shape[-1] or work.epilogue.scale_group:
+    if node.inputs[0] != front.output or node.inputs.count(front.output) > 1:
         return None
-    return node if np.count_nonzero(_needed(node)) <= _MOST_PICKED * work.k else None
+    return node if np.count_nonzero(_needed(node)) <= _MOST_PICKED * channels else None
 
 
 def _needed(layer: Layer) -> np.ndarray:
@@ -83,8 +81,9 @@ def _whole(needed: np.ndarray) -> np.ndarray:
 def _narrowed(layer: Layer, places: np.ndarray, name: str) -> Layer:
     """The product of those channels alone, read under another name."""
     weight = np.ascontiguousarray(np.asarray(layer.constants["weight"])[:, places])
-    workload = dataclasses.replace(layer.workload, k=len(places))
+    workload = layer.workload.over_channels(len(places))
+    assert workload is not None  # it is of all channels
+    constants = {**layer.constants, "weight": weight}
     return dataclasses.replace(
-        layer, workload=workload, constants={**layer.constants, "weight": weight},
-        inputs=(name, *layer.inputs[1:]),
-    )  # fmt: skip
+        layer, workload=workload, constants=constants, inputs=(name, *layer.inputs[1:])
+    )
