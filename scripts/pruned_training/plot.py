@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+TIED = ("joint", "rows", "channels")
+"""Ends of the names of patterns in which matrices are pruned with one another: dotted lines."""
 WAYS = {"pruned": "pruned at once", "fine-tuned": "pruned in stages, with training"}
 
 
@@ -32,18 +34,22 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(
-        len(result), len(WAYS), figsize=(11, 4 * len(result)), squeeze=False, sharey="row",
+        len(result), len(WAYS), figsize=(12.5, 4 * len(result)), squeeze=False, sharey="row",
         layout="constrained",
     )  # fmt: skip
     for row, (network, found) in zip(axes, result.items(), strict=True):
         for axis, (way, title) in zip(row, WAYS.items(), strict=True):
+            axis.set_prop_cycle(color=pyplot.get_cmap("tab20").colors)
             axis.axhline(found["dense"], color="black", linestyle="--", label="dense")
             for pattern, points in series(found, way).items():
-                axis.plot(list(points), list(points.values()), "o-", label=pattern)
+                tied = pattern.endswith(TIED)
+                axis.plot(
+                    list(points), list(points.values()), "s:" if tied else "o-", label=pattern
+                )
             axis.set_title(f"{network}, {title}")
             axis.set_xlabel("sparsity")
             axis.set_ylabel("accuracy")
-        row[0].legend(fontsize=7)
+        row[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5))
     figure.savefig(path, dpi=100)
 
 

@@ -79,7 +79,7 @@ def draw_times(result: Mapping[str, Any], path: Path) -> None:
         axis.set_xlabel("sparsity")
         axis.set_ylabel("us, lower is better")
         axis.set_title(f"4096 cubed, {dtype}")
-        axis.legend(fontsize=7, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+        axis.legend(fontsize=7, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     dates = sorted({row["date"] for row in result["rows"]})
     figure.suptitle(f"{result['device']}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}")
     figure.tight_layout()
