@@ -14,8 +14,10 @@ taken elsewhere. Spaces whose preferred template no other shape has taught are l
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from autoq.knowledge.evaluation import COUNTS, PROMISES, LeftOut, leave_one_out
+from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.replaying.loading import shipped_spaces
@@ -128,23 +131,30 @@ def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
     }
 
 
+def without(lesson: Lesson, names: Sequence[str]) -> Lesson:
+    """A lesson without the columns whose names begin so."""
+    kept = {n: one for n, one in lesson.columns.items() if not n.startswith(tuple(names))}
+    return dataclasses.replace(lesson, columns=kept)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
     parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
+    parser.add_argument("--without", nargs="*", default=[], help="beginnings of columns' names")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
     paths = shipped_spaces() if options.spaces is None else sorted(options.spaces.rglob("*.xz"))
-    lessons = lessons_of(gathered(paths), templates)
+    lessons = [without(one, options.without) for one in lessons_of(gathered(paths), templates)]
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
         jobs=options.jobs, least=options.least, folds=options.folds,
     )  # fmt: skip
-    data = result(found, options.seeds, options.folds)
+    data = {"without": options.without, **result(found, options.seeds, options.folds)}
     options.output.write_text(json.dumps(data, indent=1) + "\n")
     print(json.dumps({k: v for k, v in data.items() if k != "cases"}, indent=1))
 

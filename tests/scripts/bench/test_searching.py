@@ -204,6 +204,14 @@ def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_th
     assert case["shape_left_out_promised"] == 1.1
 
 
+def test_columns_can_be_left_out_of_a_lesson(lessons):
+    fewer = bench_knowledge.without(lessons[0], ["busiest."])
+    left_out = set(lessons[0].columns) - set(fewer.columns)
+    assert left_out and all(name.startswith("busiest.") for name in left_out)
+    assert not any(name.startswith("busiest.") for name in fewer.columns)
+    assert set(bench_knowledge.without(lessons[0], []).columns) == set(lessons[0].columns)
+
+
 def test_a_thinned_lesson_keeps_its_fastest_and_its_default(lessons):
     thin = bench_training.thinned(lessons[0], 4)
     assert bench_training.thinned(lessons[0], len(lessons[0].seconds)) is lessons[0]
