@@ -77,6 +77,7 @@ class Informed(Generic[C]):
         self._seed = seed
         self._fits = 0
         self._middle: float | None = None
+        self._strangers = [] if prior is None else _unknown_members(space, prior)
         self._pools: dict[int, np.ndarray] = {}
         self._stocks: dict[int, np.ndarray] = {}
 
@@ -101,18 +102,36 @@ class Informed(Generic[C]):
         self._history.add(trials)
 
     def _by_prior(self, n: int) -> list[int]:
-        """The best by the prior and its doubts: of each member its share, or of all together."""
-        members = self._space.member_count
-        if self._prior is not None:
-            return self._best_by_prior(range(members), n)
-        chosen: list[int] = []
-        for member, share in enumerate(shares_of(self._history, n).tolist()):
-            chosen += self._best_by_prior([member], share) if share else []
+        """The best by the prior and its doubts: of each member its share, or of all together.
+
+        A prior that was given ranks the members that it knows together; each of the others has its
+        share, the best by its estimates, since nothing else would ever try it.
+        """
+        members = [*range(self._space.member_count)]
+        if self._prior is not None and not self._strangers:
+            return self._best_by_prior(members, n)
+        shares = shares_of(self._history, n)
+        apart = members if self._prior is None else self._strangers
+        together = [member for member in members if member not in apart]
+        chosen = self._best_by_prior(together, int(shares[together].sum())) if together else []
+        for member in apart:
+            chosen += self._best_by_estimate(member, int(shares[member]))
         return chosen
 
     def _best_by_prior(self, members: Sequence[int], n: int) -> list[int]:
-        codes, guesses = self._climbed(members, lambda codes: self._known(codes)[None])
-        doubt = self._ideas.doubt if self._prior is None else self._ideas.doubt_of_records
+        return self._best(members, n, self._known, self._ideas.doubt_of_records)
+
+    def _best_by_estimate(self, member: int, n: int) -> list[int]:
+        return self._best([member], n, self._estimated, self._ideas.doubt) if n else []
+
+    def _best(
+        self,
+        members: Sequence[int],
+        n: int,
+        guess: Callable[[np.ndarray], np.ndarray],
+        doubt: float,
+    ) -> list[int]:
+        codes, guesses = self._climbed(members, lambda codes: guess(codes)[None])
         doubted = guesses[0] + doubt * self._rng.standard_normal(len(codes))
         return self._unseen(codes[np.argsort(doubted, kind="stable")], n)
 
@@ -166,16 +185,18 @@ class Informed(Generic[C]):
         return xgboost.train(settings, data, _ROUNDS)
 
     def _known(self, codes: np.ndarray) -> np.ndarray:
-        """The prior of codes [n], float64 [n]; where nothing is known the median of the others.
+        """The given prior of codes [n], float64 [n]; where it knows nothing a median.
 
-        Of a prior that was given, that is the median of the first question, so that what is known
-        of a code never changes.
+        That is the median of the first question, so that what is known of a code never changes.
         """
-        if self._prior is not None:
-            found = self._prior(codes)
-            if self._middle is None and np.isfinite(found).any():
-                self._middle = float(np.nanmedian(found))
-            return np.where(np.isnan(found), self._middle or 0.0, found)
+        assert self._prior is not None
+        found = self._prior(codes)
+        if self._middle is None and np.isfinite(found).any():
+            self._middle = float(np.nanmedian(found))
+        return np.where(np.isnan(found), self._middle or 0.0, found)
+
+    def _estimated(self, codes: np.ndarray) -> np.ndarray:
+        """Log of the templates' estimates of codes [n]; the median of the others without one."""
         names = self._space.feature_names
         if ESTIMATE not in names:
             return np.zeros(len(codes))
@@ -233,3 +254,10 @@ class Informed(Generic[C]):
     def _unseen(self, codes: np.ndarray, n: int) -> list[int]:
         found = [code for code in codes.tolist() if code not in self._history.seen]
         return list(dict.fromkeys(found))[:n]
+
+
+def _unknown_members(space: SearchSpace[C], prior: Prior) -> list[int]:
+    """Members of which a prior knows nothing, told by one configuration of each."""
+    rng = np.random.default_rng(0)
+    ones = [space.sample_member(member, rng, 1) for member in range(space.member_count)]
+    return [i for i, codes in enumerate(ones) if len(codes) and np.isnan(prior(codes)).all()]
