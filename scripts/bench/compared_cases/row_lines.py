@@ -9,7 +9,7 @@ from typing import Any
 
 def text_of(result: Mapping[str, Any]) -> str:
     """A result as JSON: what it holds besides is spread out, each of its `rows` is a line."""
-    rows = ",\n ".join(json.dumps(rounded(row)) for row in result["rows"])
+    rows = ",\n ".join(json.dumps(rounded(row), separators=(",", ":")) for row in result["rows"])
     head = json.dumps({**result, "rows": []}, indent=1).removesuffix("[]\n}")
     return f"{head}[\n {rows}\n]}}\n"
 
