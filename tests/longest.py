@@ -54,6 +54,8 @@ LONGEST = (
     "knowledge/test_knowledge.py",
     "products/test_residual_matmul.py",
     "scripts/bench/test_searching.py",
+    "compilation/test_look_ahead.py",
+    "templates/cuda/pruned/two_four/test_two_four_kernel.py",
 )
 """Files that take some 10 CPU seconds and more, the longest first."""
 
