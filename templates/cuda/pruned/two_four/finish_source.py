@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from autoq.templates.epilogue.cuda.values.requantisation import Form
-
 FINISH_TILE = r"""
 // What is added, bit by bit, to the place of a column in a row that passes in a swizzled box.
 __device__ __forceinline__ int turned(int row) {
@@ -114,16 +110,8 @@ SHIFTS = """
     own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
 """What reads the float biases, where there are."""
 
-_FINISH = """
+FINISH = """
     finish_tile<SATURATES ? Form::NAME : Form::ANY, PARTS>(
         sums, staged, terms, addends, to, row, first, consumer, thread, turn);
 """
-
-
-def choice(forms: Iterable[Form], last: Form) -> str:
-    """Statements that finish a tile in the form that its operands have, or else in the last one."""
-    text = "  "
-    for form in forms:
-        own = _FINISH.replace("NAME", form.name)
-        text += f"if (SATURATES && own.form == Form::{form.name}){own}  else "
-    return text.rstrip() + _FINISH.replace("NAME", last.name)
+"""The call of `form_choice`."""

@@ -15,16 +15,15 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
-from autoq.templates.cuda.pruned.two_four.finish_source import FINISH_TILE, SHIFTS, choice
+from autoq.templates.cuda.pruned.two_four.finish_source import FINISH, FINISH_TILE, SHIFTS
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms, pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
 from autoq.templates.cuda.pruned.two_four.view import TwoFourView
 from autoq.templates.epilogue.cuda.short_forms.choice import ShortForm
 from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES, packed_long_table
-from autoq.templates.epilogue.cuda.thread.short_source import short_forms
+from autoq.templates.epilogue.cuda.thread.form_choice import form_choice
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
-from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -55,8 +54,8 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     assembly = assembly.replace("unsigned* d", "int* d")
     shifts = SHIFTS if view.epilogue.float_bias else ""
     finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
-    forms = short_forms(view.epilogue) if view.shortened else (Form.PACK, Form.SHIFT)
-    product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice(forms, Form.CLAMP))
+    choice = form_choice(view.epilogue, view.shortened, "own.form", FINISH)
+    product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice)
     product = product.replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):

@@ -96,27 +96,24 @@ def short_form_of(
     return found if of_sums else ShortForm(np.zeros_like(found.numbers))
 
 
-def _adds_bytes(workload: Gemm | FloatGemm) -> bool:
-    """Whether bytes are added to a product's own bytes, and nothing else follows its sums."""
-    if not isinstance(workload, Gemm):
-        return False
+def _finished(workload: Gemm) -> bool:
+    """Whether constants of columns alone follow sums, or bytes that are added to its own bytes."""
     epilogue = workload.epilogue
-    added = epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue)
-    alone = replace(workload, epilogue=Epilogue(epilogue.out_dtype))
-    return added and takes_constants_alone(alone)
+    if epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue):
+        workload = replace(workload, epilogue=Epilogue(epilogue.out_dtype))
+    return takes_constants_alone(workload)
 
 
 def view_of(workload: object) -> TwoFourView | None:
     """The view of a 2:4 sparse product of bytes or 16-bit floats; None for all others."""
     if not isinstance(workload, Gemm | FloatGemm):
         return None
-    if not takes_constants_alone(workload) and not _adds_bytes(workload):
-        return None
-    sparsity = workload.sparsity
-    if sparsity is None or sparsity.pattern != TWO_FOUR:
+    if workload.sparsity is None or workload.sparsity.pattern != TWO_FOUR:
         return None
     if isinstance(workload, Gemm):
-        return TwoFourView(workload, workload.epilogue, False)
+        return TwoFourView(workload, workload.epilogue, False) if _finished(workload) else None
+    if not takes_constants_alone(workload):
+        return None
     epilogue = Epilogue(
         workload.out_dtype, float_bias=workload.bias, activation=workload.activation
     )

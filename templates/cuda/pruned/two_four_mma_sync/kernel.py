@@ -17,10 +17,9 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaTiling
 from autoq.templates.cuda.pruned.two_four_mma_sync.pack import pack_weight, weight_spec
-from autoq.templates.cuda.pruned.two_four_mma_sync.source import PRODUCT, ROW_SCALE, SOURCE, choice
-from autoq.templates.epilogue.cuda.thread.short_source import short_forms
+from autoq.templates.cuda.pruned.two_four_mma_sync.source import FINISH, PRODUCT, ROW_SCALE, SOURCE
+from autoq.templates.epilogue.cuda.thread.form_choice import form_choice
 from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
-from autoq.templates.epilogue.cuda.values.requantisation import Form
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -41,9 +40,9 @@ def _source(tiling: TwoFourMmaTiling) -> str:
     view = tiling.view
     product = PRODUCT.replace("INSTRUCTION", tiling.atom.instruction)
     product = product.replace("KIND", "f" if view.floating else "r")
-    forms = short_forms(view.epilogue) if view.shortened else (Form.PACK, Form.SHIFT)
+    choice = form_choice(view.epilogue, view.shortened, "own[0].form", FINISH)
     source = SOURCE.replace("COPIES", COPIES).replace("PRODUCT", product)
-    source = source.replace("CHOICE", choice(forms, Form.CLAMP))
+    source = source.replace("CHOICE", choice)
     row_scale = ROW_SCALE if view.epilogue.row_scale else ""
     return _BITS_OF + source.replace("ROW_SCALE\n", row_scale + "\n") + _entry(tiling)
 

@@ -7,10 +7,6 @@ a row of x are eight neighbouring columns of y, which it finishes and stores by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from autoq.templates.epilogue.cuda.values.requantisation import Form
-
 SOURCE = r"""
 constexpr int THREADS = 32 * WEIGHT_WARPS * ROW_WARPS, ROWS = ROW_WARPS * WARP_ROWS;
 constexpr int STEPS = 2, BLOCKS = 4, FRAGMENT = 512;
@@ -202,16 +198,8 @@ template <int SELECTOR> __device__ __forceinline__ void product(
 ROW_SCALE = """
       own[half].row = __ldg(from.row_scale + row);"""
 
-_FINISH = """
+FINISH = """
     finish_rows<SATURATES ? Form::NAME : Form::ANY>(
         sums, from, bias, own, y, row, column, lane);
 """
-
-
-def choice(forms: Iterable[Form], last: Form) -> str:
-    """Statements that finish rows in the form that their operands have, or else in the last one."""
-    text = "  "
-    for form in forms:
-        own = _FINISH.replace("NAME", form.name)
-        text += f"if (SATURATES && own[0].form == Form::{form.name}){own}  else "
-    return text.rstrip() + _FINISH.replace("NAME", last.name)
+"""The call of `form_choice`."""
