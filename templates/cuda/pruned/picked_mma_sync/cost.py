@@ -40,11 +40,16 @@ def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
 
 def features(tiling: PickedMmaTiling, target: Target) -> Mapping[str, float]:
     """What the cost model learns from beside the knobs."""
+    return features_of(tiling, target, estimated_seconds(tiling, target))
+
+
+def features_of(tiling: PickedMmaTiling, target: Target, estimate: float) -> Mapping[str, float]:
+    """Those of a kernel that takes about so many seconds."""
     resident = max(1, tiling.resident(target))
     return {
         "waves": tiling.blocks / (target.units * resident),
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "resident": float(resident),
-        "estimate": estimated_seconds(tiling, target),
+        "estimate": estimate,
     }

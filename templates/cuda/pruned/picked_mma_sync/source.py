@@ -34,45 +34,7 @@ __device__ __forceinline__ int begins_with(const unsigned char* values, int stag
   return __ldg(static_cast<const unsigned*>(first)) >> 28 & 7;
 }
 
-// Units of 16 bytes along k of eight columns, of two such groups of columns.
-__device__ __forceinline__ void read_columns(unsigned (&b)[4], unsigned at) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at) : "memory");
-}
-__device__ __forceinline__ Picks picks_at(unsigned at) {
-  Picks p;
-  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(p.x), "=r"(p.y) : "r"(at) : "memory");
-  return p;
-}
-// The steps of a stage of weights.
-__device__ __forceinline__ void multiply_stage(
-    SUM (&sums)[ALL], const Window& window, const Lane& place_of, unsigned stage, int lane) {
-  const unsigned own = stage + (lane / 8 % 2 * WIDTH + lane / 16 * 8 + lane % 8) * 16;
-  #pragma unroll
-  for (int step = 0; step < DEPTH; ++step) {
-    const Picks picks =
-        picks_at(stage + PICKS_AT + (step * 4 + lane % 4) * (unsigned)sizeof(Picks));
-    Words near, far;
-    place_of.read(near, far, picks, window);
-    unsigned a[BLOCKS_M][4];
-    #pragma unroll
-    for (int i = 0; i < 2 * BLOCKS_M; ++i)
-      a[i / 2][i % 2] = near.of(i), a[i / 2][2 + i % 2] = far.of(i);
-    #pragma unroll
-    for (int j = 0; j < WIDTH / 8; j += 2) {
-      unsigned b[4];  // of an odd last group the other half is what lies behind it
-      read_columns(b, own + step * (32 * WIDTH) + j * 128);
-      #pragma unroll
-      for (int block = 0; block < BLOCKS_M; ++block) {
-        SUM* d = sums + block * (WIDTH / 2) + 4 * j;
-        product(d, a[block], b[0], b[1]);
-        if (j + 1 < WIDTH / 8) product(d + 4, a[block], b[2], b[3]);
-      }
-    }
-  }
-}
-
-__device__ __forceinline__ void multiply_picked(
+MULTIPLY_STAGE__device__ __forceinline__ void multiply_picked(
     unsigned char* smem, const unsigned char* x, const unsigned char* values, const int4* tiles,
     const void* places, const Constants& from, OUT* y, int block, int thread) {
   constexpr int W_AT = X_STAGES * X_STAGE, ROWS_AT = W_AT + STAGES * W_STAGE;
@@ -139,8 +101,50 @@ __device__ __forceinline__ void multiply_picked(
   }
 }
 """
-"""TWO_WORDS and PLACES stand for those of `pick_source`; `words_source.WORDS` or `sums_source.SUMS`
-and `help_source.ROWS_OF` come before, and product(d, a, b0, b1) of one instruction."""
+"""TWO_WORDS and PLACES stand for those of `pick_source`, MULTIPLY_STAGE for STAGE or another one;
+`words_source.WORDS` or `sums_source.SUMS` and `help_source.ROWS_OF` come before, and the product of
+one instruction."""
+
+STAGE = r"""// Units of 16 bytes along k of eight columns, of two such groups of columns.
+__device__ __forceinline__ void read_columns(unsigned (&b)[4], unsigned at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]) : "r"(at) : "memory");
+}
+__device__ __forceinline__ Picks picks_at(unsigned at) {
+  Picks p;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(p.x), "=r"(p.y) : "r"(at) : "memory");
+  return p;
+}
+// The steps of a stage of weights.
+__device__ __forceinline__ void multiply_stage(
+    SUM (&sums)[ALL], const Window& window, const Lane& place_of, unsigned stage, int lane) {
+  const unsigned own = stage + (lane / 8 % 2 * WIDTH + lane / 16 * 8 + lane % 8) * 16;
+  #pragma unroll
+  for (int step = 0; step < DEPTH; ++step) {
+    const Picks picks =
+        picks_at(stage + PICKS_AT + (step * 4 + lane % 4) * (unsigned)sizeof(Picks));
+    Words near, far;
+    place_of.read(near, far, picks, window);
+    unsigned a[BLOCKS_M][4];
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i)
+      a[i / 2][i % 2] = near.of(i), a[i / 2][2 + i % 2] = far.of(i);
+    #pragma unroll
+    for (int j = 0; j < WIDTH / 8; j += 2) {
+      unsigned b[4];  // of an odd last group the other half is what lies behind it
+      read_columns(b, own + step * (32 * WIDTH) + j * 128);
+      #pragma unroll
+      for (int block = 0; block < BLOCKS_M; ++block) {
+        SUM* d = sums + block * (WIDTH / 2) + 4 * j;
+        product(d, a[block], b[0], b[1]);
+        if (j + 1 < WIDTH / 8) product(d + 4, a[block], b[2], b[3]);
+      }
+    }
+  }
+}
+
+"""
+"""multiply_stage(sums, window, place_of, stage, lane), by product(d, a, b0, b1)."""
 
 PRODUCT = r"""
 __device__ __forceinline__ void product(
