@@ -9,7 +9,7 @@ do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -68,16 +68,18 @@ class Word:
 class Slot:
     """A register: the words that it is put together from, and (word, value) of each place.
 
-    One that takes nothing multiplies weights of 0.
+    spare: whether it multiplies weights of 0, as another one has what it reads.
     """
 
     words: list[Word]
     taken: list[tuple[int, int]]
+    spare: bool = False
 
     @property
     def turned(self) -> Slot:
         """The same with its two words the other way round."""
-        return Slot(self.words[::-1], [(1 - word, value) for word, value in self.taken])
+        taken = [(1 - word, value) for word, value in self.taken]
+        return replace(self, words=self.words[::-1], taken=taken)
 
 
 @dataclass
@@ -122,7 +124,7 @@ class StepBuilder:
         free = [column for column in range(UNIT_WORDS) if column not in second]
         alone = all(len(slot.words) == 1 for slot in filled)
         for at, slot in enumerate(filled):
-            own = slot.taken if at < len(slots) else []
+            own = slot.taken if at < len(slots) and not slot.spare else []
             first = slot.words[0]
             if len(slot.words) > 1:
                 other = slot.words[1]
@@ -143,7 +145,7 @@ class StepBuilder:
     def _selector(self, slot: Slot) -> int:
         size = WORD_BYTES // self.per_word
         found = 0
-        for place in range(self.per_word if slot.taken else 0):
+        for place in range(self.per_word):
             word, value = slot.taken[min(place, len(slot.taken) - 1)]
             for byte in range(size):
                 found |= (word * WORD_BYTES + value * size + byte) << 4 * (place * size + byte)

@@ -8,7 +8,7 @@ two registers of neighbouring lanes. Rows of one chunk lie in stages of x that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -130,7 +130,7 @@ def _slots(chunk: Sequence[int], lying: Places) -> list[Slot]:
     whole = [p for p in chunk if sum(lying.word(q) == lying.word(p) for q in chunk) == 2]
     ordered = [*whole, *(place for place in chunk if place not in whole)]
     first = _slot(ordered[:2], lying)
-    second = _slot(ordered[2:], lying) if ordered[2:] else Slot(first.words[:1], [])
+    second = _slot(ordered[2:], lying) if ordered[2:] else replace(first, spare=True)
     return [first, second]
 
 
