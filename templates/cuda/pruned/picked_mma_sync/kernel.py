@@ -77,7 +77,7 @@ def _entry(tiling: PickedMmaTiling) -> str:
 
 def build_kernel(tiling: PickedMmaTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, further inputs, those of `packed_all`, y."""
-    return kernel_of(tiling, target, _product(tiling), STAGE, {"DEPTH": DEPTH})
+    return kernel_of(tiling, target, _product(tiling), STAGE, {"DEPTH": DEPTH, "LAG": 0})
 
 
 def kernel_of(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MULTIPLY = r"""
 constexpr int THREADS = 32 * WARPS, X_STAGE = ROWS * ROW_BYTES, W_STAGE = W_BYTES;
+// Stages of weights that are under way while one is multiplied.
+constexpr int UNDER_WAY = STAGES - 1 - LAG;
 // Where the newest even and odd stages of x are.
 struct Window { unsigned even, odd; };
 TWO_WORDS
@@ -49,18 +51,18 @@ MULTIPLY_STAGE__device__ __forceinline__ void multiply_picked(
   begin_terms(terms, from, number * WIDTH, group, thread % 128);
   values += (long long)tile.x * W_STAGE;
 
-  // Of x as many stages are ahead as its ring has, of weights all but one.
+  // Of x as many stages are ahead as its ring has, of weights all but those that are read.
   int loaded = 0, begun = 0, advance = begins_with(values, 0);
   for (; loaded < min(X_STAGES, K_STAGES); ++loaded) load_x(base, x, first_row, loaded, thread);
-  int arriving[STAGES - 1];  // stages of x that have come when the groups of copies behind have not
+  int arriving[UNDER_WAY];  // stages of x that have come when the groups of copies behind have not
   #pragma unroll
-  for (int s = 0; s < STAGES - 1; ++s) {
+  for (int s = 0; s < UNDER_WAY; ++s) {
     if (s < tile.y) load_weights(weights, values, s, thread);
     commit_copies();
     arriving[s] = loaded;
   }
   SUM sums[ALL] = {};
-  const Lane place_of(warp * 16, lane);
+  Products products = {Lane(warp * 16, lane)};
   #pragma unroll 1
   for (int s = 0; s < tile.y; ++s) {
     begun += advance;
@@ -73,21 +75,22 @@ MULTIPLY_STAGE__device__ __forceinline__ void multiply_picked(
       }
       asm volatile("cp.async.wait_all;" : : : "memory");
     } else {
-      await_copies<STAGES - 2>();
+      await_copies<UNDER_WAY - 1>();
     }
     __syncthreads();
-    if (s + STAGES - 1 < tile.y) load_weights(weights, values, s + STAGES - 1, thread);
+    if (s + UNDER_WAY < tile.y) load_weights(weights, values, s + UNDER_WAY, thread);
     for (; loaded < min(begun - 2 + X_STAGES, K_STAGES); ++loaded)
       load_x(base, x, first_row, loaded, thread);
     commit_copies();
     #pragma unroll
-    for (int i = 0; i + 1 < STAGES - 1; ++i) arriving[i] = arriving[i + 1];
-    arriving[STAGES - 2] = loaded;
+    for (int i = 0; i + 1 < UNDER_WAY; ++i) arriving[i] = arriving[i + 1];
+    arriving[UNDER_WAY - 1] = loaded;
     const int odd = begun - 1 - begun % 2, even = begun - 2 + begun % 2;  // the newest of each
     const Window window = {base + even % X_STAGES * X_STAGE,
                            base + max(odd, 0) % X_STAGES * X_STAGE};
-    multiply_stage(sums, window, place_of, weights + s % STAGES * W_STAGE, lane);
+    products.take(sums, window, weights, s, lane);
   }
+  products.end(sums, weights, tile.y, lane);
   await_copies<0>();
   await_terms(group);
   #pragma unroll
@@ -101,7 +104,8 @@ MULTIPLY_STAGE__device__ __forceinline__ void multiply_picked(
   }
 }
 """
-"""TWO_WORDS and PLACES stand for those of `pick_source`, MULTIPLY_STAGE for STAGE or another one;
+"""TWO_WORDS and PLACES stand for those of `pick_source`, MULTIPLY_STAGE for STAGE or another one,
+whose products are LAG stages behind what is there;
 `words_source.WORDS` or `sums_source.SUMS` and `help_source.ROWS_OF` come before, and the product of
 one instruction."""
 
@@ -142,9 +146,18 @@ __device__ __forceinline__ void multiply_stage(
     }
   }
 }
+// Each stage is multiplied as it is there.
+struct Products {
+  Lane place_of;
+  __device__ __forceinline__ void take(
+      SUM (&sums)[ALL], const Window& window, unsigned weights, int s, int lane) {
+    multiply_stage(sums, window, place_of, weights + s % STAGES * W_STAGE, lane);
+  }
+  __device__ __forceinline__ void end(SUM (&)[ALL], unsigned, int, int) {}
+};
 
 """
-"""multiply_stage(sums, window, place_of, stage, lane), by product(d, a, b0, b1)."""
+"""Products of stages, by product(d, a, b0, b1)."""
 
 PRODUCT = r"""
 __device__ __forceinline__ void product(

@@ -142,19 +142,33 @@ def _slot(places: Sequence[int], lying: Places) -> Slot:
 
 
 def _quads(chunks: Sequence[Sequence[int]], lying: Places) -> list[list[Slot]]:
-    """The registers of a step in the order of lanes, four of which read different banks at best."""
-    left = [_slots(chunk, lying) for chunk in chunks]
+    """The registers of a step in the order of lanes, four of which read different banks at best.
+
+    Those of one word each come together, as no lane of theirs reads a second one.
+    """
+    made = [_slots(chunk, lying) for chunk in chunks]
+    left = sorted(made, key=lambda slots: max(len(slot.words) for slot in slots))
     ordered: list[Slot] = []
     while left:
         quad: list[Slot] = []
         while left and len(quad) < LANES:
-            at, turned = min(
-                ((at, turned) for at in range(len(left)) for turned in (False, True)),
-                key=lambda choice: (_meeting(quad, _turned(left[choice[0]], choice[1])), choice),
-            )
+            at, turned = _least_meeting(quad, left)
             quad += _turned(left.pop(at), turned)
         ordered += quad
     return [ordered[at : at + STEP_WORDS] for at in range(0, len(ordered), STEP_WORDS)]
+
+
+def _least_meeting(quad: Sequence[Slot], left: Sequence[Sequence[Slot]]) -> tuple[int, bool]:
+    """The next registers of a quad, and whether they are turned: the first ones that meet least."""
+    found, least = (0, False), LANES * _WORDS_OF_REGISTER
+    for at, slots in enumerate(left):
+        for turned in (False, True):
+            met = _meeting(quad, _turned(slots, turned))
+            if met == 0:
+                return at, turned
+            if met < least:
+                found, least = (at, turned), met
+    return found
 
 
 def _turned(slots: Sequence[Slot], turned: bool) -> list[Slot]:

@@ -25,7 +25,7 @@ def _product(tiling: TileTwoFourTiling) -> str:
 def build_kernel(tiling: TileTwoFourTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, further inputs, those of `packed_all`, y."""
     cut = tiling.cut
-    sizes = {"SHARED": cut.size, "PLACES_AT": cut.places_at}
+    sizes = {"SHARED": cut.size, "PLACES_AT": cut.places_at, "LAG": 1}
     return kernel_of(tiling, target, _product(tiling), STAGE, sizes)
 
 
