@@ -90,6 +90,8 @@ class PrunedCase:
             of = ELEMENTS
         elif self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
             of = VECTORS
+        elif of == TWO_FOUR_TILES and self.pattern.vector != TWO_OF_FOUR.vector:
+            of = TILE_WISE
         granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
         weight = constants["weight"].reshape(len(constants["weight"]), -1)
         knowing = self.dense.with_sparsity(Sparsity.of(of, weight, granularity))
