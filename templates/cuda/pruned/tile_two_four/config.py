@@ -30,12 +30,14 @@ class TileTwoFourConfig:
     warps: of a block, which share its rows.
     x_stages: of the ring of x, each of up to 128 bytes of k.
     stages: of the ring of weights, of one instruction's reduction each.
+    ahead: whether the words of a step are read while the step before is multiplied.
     """
 
     rows: int
     warps: int
     x_stages: int
     stages: int
+    ahead: bool = True
 
 
 class TwoFourCut(PickedCut):
@@ -107,5 +109,6 @@ class TileTwoFourTiling(PickedMmaTiling):
 
     @property
     def registers(self) -> int:
-        """About those of a thread: sums, words of a step and what they make, and others."""
-        return self.sums + 2 * self.blocks_m * (REGISTERS + 4) + _OTHER
+        """About those of a thread: sums, what words make, words under way, and others."""
+        fragments = 1 + (self.config.ahead or 1 / REGISTERS)
+        return self.sums + int(2 * self.blocks_m * REGISTERS * fragments) + _OTHER

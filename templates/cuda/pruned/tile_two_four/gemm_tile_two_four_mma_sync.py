@@ -67,7 +67,10 @@ def matches(workload: object, target: Target) -> bool:
 def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileTwoFourConfig]:
     """Rings and sums that fit a multiprocessor."""
     view = _tiling(workload, _LEAST).operand.view
-    knobs = {"rows": _ROWS, "warps": _WARPS, "x_stages": _X_STAGES, "stages": _STAGES}
+    knobs = {
+        "rows": _ROWS, "warps": _WARPS, "x_stages": _X_STAGES, "stages": _STAGES,
+        "ahead": (True, False),
+    }  # fmt: skip
 
     def warps_share_rows(config: TileTwoFourConfig) -> bool:
         """Each warp has 16 rows, or a multiple of them."""

@@ -25,7 +25,7 @@ def _product(tiling: TileTwoFourTiling) -> str:
 def build_kernel(tiling: TileTwoFourTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, further inputs, those of `packed_all`, y."""
     cut = tiling.cut
-    sizes = {"SHARED": cut.size, "PLACES_AT": cut.places_at, "LAG": 1}
+    sizes = {"SHARED": cut.size, "PLACES_AT": cut.places_at, "LAG": int(tiling.config.ahead)}
     return kernel_of(tiling, target, _product(tiling), STAGE, sizes)
 
 

@@ -18,7 +18,7 @@ struct Kept {
     if (block % SHARED == 0) places = word_at(stage + PLACES_AT + block / SHARED * 128 + lane * 4);
   }
 };
-// A stage is one step. Its words are read while the step before is multiplied.
+// A stage is one step. Its words are read while the step before is multiplied, or in front of it.
 struct Products {
   Lane place_of;
   unsigned x[2 * BLOCKS_M][4];  // of eight rows of y each
@@ -42,21 +42,31 @@ struct Products {
       }
     }
   }
+  __device__ __forceinline__ void put_together(int e, const Words& words) {
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i) x[i][e] = words.of(i);
+  }
   __device__ __forceinline__ void take(
       SUM (&sums)[ALL], const Window& window, unsigned weights, int s, int lane) {
-    const uint4 pick = words_at(weights + s % STAGES * W_STAGE + PICKS_AT + lane % 4 * 16);
+    const unsigned stage = weights + s % STAGES * W_STAGE;
+    const uint4 own = words_at(stage + PICKS_AT + lane % 4 * 16);
+    const unsigned pick[4] = {own.x, own.y, own.z, own.w};
     Words words[4];
-    place_of.read_one(words[0], pick.x, window), place_of.read_one(words[1], pick.y, window);
-    place_of.read_one(words[2], pick.z, window), place_of.read_one(words[3], pick.w, window);
-    if (s > 0) multiply(sums, weights + (s - 1) % STAGES * W_STAGE, lane);
     #pragma unroll
-    for (int i = 0; i < 2 * BLOCKS_M; ++i) {
+    for (int e = 0; e < 4; ++e) {
+      place_of.read_one(words[e], pick[e], window);
+      if constexpr (LAG == 0) put_together(e, words[e]);
+    }
+    if constexpr (LAG == 0) {
+      multiply(sums, stage, lane);
+    } else {
+      if (s > 0) multiply(sums, weights + (s - 1) % STAGES * W_STAGE, lane);
       #pragma unroll
-      for (int e = 0; e < 4; ++e) x[i][e] = words[e].of(i);
+      for (int e = 0; e < 4; ++e) put_together(e, words[e]);
     }
   }
   __device__ __forceinline__ void end(SUM (&sums)[ALL], unsigned weights, int stages, int lane) {
-    if (stages > 0) multiply(sums, weights + (stages - 1) % STAGES * W_STAGE, lane);
+    if (LAG > 0 && stages > 0) multiply(sums, weights + (stages - 1) % STAGES * W_STAGE, lane);
   }
 };
 

@@ -188,7 +188,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, sparsity: float) -> 
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (replace(BYTES, m=300, k=2080), TileTwoFourConfig(256, 8, 4, 3)),
+        (replace(BYTES, m=300, k=2080), TileTwoFourConfig(256, 8, 4, 3, False)),
         (replace(BYTES, k=4096, in_dtype="uint8", sparsity=FEW), TileTwoFourConfig(64, 4, 3, 4)),
         (replace(BYTES, k=48, epilogue=Epilogue("int32")), TileTwoFourConfig(128, 8, 2, 6)),
         (
@@ -203,7 +203,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, sparsity: float) -> 
             replace(BYTES, n=92, epilogue=Epilogue("uint8", "int8", True)),
             TileTwoFourConfig(64, 4, 6, 3),
         ),
-        (replace(FLOATS, m=200, k=1040), TileTwoFourConfig(128, 4, 4, 4)),
+        (replace(FLOATS, m=200, k=1040), TileTwoFourConfig(128, 4, 4, 4, False)),
         (replace(FLOATS, residual=True, bias=True), TileTwoFourConfig(64, 4, 2, 4)),
         (replace(FLOATS, n=250, x_scale=True), TileTwoFourConfig(128, 8, 3, 3)),
         (BRAIN, TileTwoFourConfig(64, 4, 2, 3)),
