@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 from autoq.templates.cuda.device.launch.occupancy import blocks_held
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
@@ -45,8 +47,71 @@ class PickedCut(PickedTiling):
         return False
 
 
+class BlockKnobs(Protocol):
+    """Knobs of every kernel whose block computes one tile, and whose warps share its rows."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def warps(self) -> int: ...
+
+    @property
+    def x_stages(self) -> int: ...
+
+    @property
+    def stages(self) -> int: ...
+
+
+class BlockTiling(ABC):
+    """A product in tiles of a block each, cut by a configuration."""
+
+    operand: Operand
+    config: BlockKnobs
+
+    @property
+    @abstractmethod
+    def cut(self) -> PickedCut:
+        """The same tiles of wgmma's kernel, of whose stages the rings are."""
+
+    @property
+    @abstractmethod
+    def registers(self) -> int:
+        """About those of a thread."""
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.config.warps
+
+    @property
+    def blocks_m(self) -> int:
+        """How many times 16 rows a warp has."""
+        return self.config.rows // (WARP_M * self.config.warps)
+
+    @property
+    def blocks(self) -> int:
+        return self.cut.tiles * self.cut.row_tiles
+
+    @property
+    def sums(self) -> int:
+        """Accumulators of a thread."""
+        return self.blocks_m * self.cut.width // 2
+
+    @property
+    def smem_bytes(self) -> int:
+        """The rings, 16 rows of outputs of each warp, and the terms of each four warps."""
+        config, cut = self.config, self.cut
+        rings = config.x_stages * cut.x_stage_bytes + config.stages * cut.weight_bytes
+        rows = 4 * config.warps * WARP_M * cut.row_pitch
+        return rings + rows + config.warps // 4 * 4 * cut.terms_of_tile
+
+    def resident(self, target: Target) -> int:
+        """Blocks that a multiprocessor has shared memory, registers and threads for."""
+        return blocks_held(self.smem_bytes, self.registers, self.threads, target)
+
+
 @dataclass(frozen=True)
-class PickedMmaTiling:
+class PickedMmaTiling(BlockTiling):
     """A tile-wise product cut by a configuration."""
 
     operand: Operand
@@ -64,36 +129,5 @@ class PickedMmaTiling:
         )
 
     @property
-    def threads(self) -> int:
-        return 32 * self.config.warps
-
-    @property
-    def blocks_m(self) -> int:
-        """Instructions that a warp has below each other."""
-        return self.config.rows // (WARP_M * self.config.warps)
-
-    @property
-    def blocks(self) -> int:
-        return self.cut.tiles * self.cut.row_tiles
-
-    @property
-    def sums(self) -> int:
-        """Accumulators of a thread."""
-        return self.blocks_m * self.cut.width // 2
-
-    @property
     def registers(self) -> int:
-        """About those of a thread."""
         return self.sums + self.blocks_m * _PICKING + _OTHER
-
-    @property
-    def smem_bytes(self) -> int:
-        """The rings, 16 rows of outputs of each warp, and the terms of each four warps."""
-        config, cut = self.config, self.cut
-        rings = config.x_stages * cut.x_stage_bytes + config.stages * cut.weight_bytes
-        rows = 4 * config.warps * WARP_M * cut.row_pitch
-        return rings + rows + config.warps // 4 * 4 * cut.terms_of_tile
-
-    def resident(self, target: Target) -> int:
-        """Blocks that a multiprocessor has shared memory, registers and threads for."""
-        return blocks_held(self.smem_bytes, self.registers, self.threads, target)

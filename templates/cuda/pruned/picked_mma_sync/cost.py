@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.cost import steps_of_tile
-from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaTiling
+from autoq.templates.cuda.pruned.picked_mma_sync.config import BlockTiling, PickedMmaTiling
 from autoq.templates.hardware import GUESSED_CLOCK_HZ, L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
@@ -43,7 +43,7 @@ def features(tiling: PickedMmaTiling, target: Target) -> Mapping[str, float]:
     return features_of(tiling, target, estimated_seconds(tiling, target))
 
 
-def features_of(tiling: PickedMmaTiling, target: Target, estimate: float) -> Mapping[str, float]:
+def features_of(tiling: BlockTiling, target: Target, estimate: float) -> Mapping[str, float]:
     """Those of a kernel that takes about so many seconds."""
     resident = max(1, tiling.resident(target))
     return {

@@ -17,6 +17,7 @@ from autoq.templates.cuda.pruned.picked.pick_source import NEAR, TWO_WORDS
 from autoq.templates.cuda.pruned.picked_mma_sync.config import (
     DEPTH,
     WARP_M,
+    BlockTiling,
     PickedMmaTiling,
 )
 from autoq.templates.cuda.pruned.picked_mma_sync.source import MULTIPLY, PRODUCT, STAGE
@@ -36,7 +37,7 @@ def _product(tiling: PickedMmaTiling) -> str:
 
 
 def _namespace(
-    tiling: PickedMmaTiling, product: str, stage: str, sizes: Mapping[str, int]
+    tiling: BlockTiling, product: str, stage: str, sizes: Mapping[str, int]
 ) -> DeviceNamespace:
     """The function multiply(smem, x, further inputs, `packed_all`, y, block, thread)."""
     view, config, cut = tiling.operand.view, tiling.config, tiling.cut
@@ -63,7 +64,7 @@ def _namespace(
     )  # fmt: skip
 
 
-def _entry(tiling: PickedMmaTiling) -> str:
+def _entry(tiling: BlockTiling) -> str:
     """C++ of `multiply`, whose parameters are the pointers that there are."""
     inputs, terms, fields = given_terms(tiling.cut)
     return (
@@ -81,7 +82,7 @@ def build_kernel(tiling: PickedMmaTiling, target: Target) -> PrimFunc:
 
 
 def kernel_of(
-    tiling: PickedMmaTiling, target: Target, product: str, stage: str, sizes: Mapping[str, int]
+    tiling: BlockTiling, target: Target, product: str, stage: str, sizes: Mapping[str, int]
 ) -> PrimFunc:
     """A kernel by CUDA of a product and of a stage's products, which read the sizes."""
     functions = _namespace(tiling, product, stage, sizes)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.mma.sparse_fragments import FRAGMENT_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedConfig
-from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedCut, PickedMmaTiling
+from autoq.templates.cuda.pruned.picked.operand import Operand
+from autoq.templates.cuda.pruned.picked_mma_sync.config import BlockTiling, PickedCut
 from autoq.templates.cuda.pruned.tile_two_four.chunks import REGISTERS, most_steps
 
 STEP_BYTES = 64
@@ -96,10 +97,11 @@ class TwoFourCut(PickedCut):
 
 
 @dataclass(frozen=True)
-class TileTwoFourTiling(PickedMmaTiling):
+class TileTwoFourTiling(BlockTiling):
     """A product that is 2:4 inside tiles cut by a configuration."""
 
-    config: TileTwoFourConfig  # type: ignore[assignment]
+    operand: Operand
+    config: TileTwoFourConfig
 
     @property
     def cut(self) -> TwoFourCut:
