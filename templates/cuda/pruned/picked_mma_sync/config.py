@@ -80,8 +80,13 @@ class BlockTiling(ABC):
         """About those of a thread."""
 
     @property
+    def sides(self) -> int:
+        """Tiles that a block computes of the same rows of x, each by warps of its own."""
+        return 1
+
+    @property
     def threads(self) -> int:
-        return 32 * self.config.warps
+        return 32 * self.config.warps * self.sides
 
     @property
     def blocks_m(self) -> int:
@@ -90,7 +95,7 @@ class BlockTiling(ABC):
 
     @property
     def blocks(self) -> int:
-        return self.cut.tiles * self.cut.row_tiles
+        return self.cut.groups * self.cut.row_tiles
 
     @property
     def sums(self) -> int:
@@ -101,9 +106,14 @@ class BlockTiling(ABC):
     def smem_bytes(self) -> int:
         """The rings, 16 rows of outputs of each warp, and the terms of each four warps."""
         config, cut = self.config, self.cut
-        rings = config.x_stages * cut.x_stage_bytes + config.stages * cut.weight_bytes
-        rows = 4 * config.warps * WARP_M * cut.row_pitch
-        return rings + rows + config.warps // 4 * 4 * cut.terms_of_tile
+        weights = self.sides * config.stages * cut.weight_bytes
+        rings = config.x_stages * cut.x_stage_bytes + weights
+        return rings + self.staged_bytes + self.threads // 128 * 4 * cut.terms_of_tile
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of 16 rows of outputs of each warp."""
+        return 4 * self.threads // 32 * WARP_M * self.cut.row_pitch
 
     def resident(self, target: Target) -> int:
         """Blocks that a multiprocessor has shared memory, registers and threads for."""

@@ -27,14 +27,16 @@ _OTHER = 44
 class TileTwoFourConfig:
     """Configuration of the kernel.
 
-    rows: rows of y of a block, which computes one tile.
-    warps: of a block, which share its rows.
+    rows: rows of y of a block.
+    sides: tiles that a block computes side by side, of the same x.
+    warps: of each tile, which share its rows.
     x_stages: of the ring of x, each of up to 128 bytes of k.
     stages: of the ring of weights, of one instruction's reduction each.
     ahead: whether the words of a step are read while the step before is multiplied.
     """
 
     rows: int
+    sides: int
     warps: int
     x_stages: int
     stages: int
@@ -106,8 +108,12 @@ class TileTwoFourTiling(BlockTiling):
     @property
     def cut(self) -> TwoFourCut:
         config = self.config
-        picked = PickedConfig(config.rows, 1, 1, config.x_stages, 1, config.stages)
+        picked = PickedConfig(config.rows, config.sides, 1, config.x_stages, 1, config.stages)
         return TwoFourCut(self.operand, picked)
+
+    @property
+    def sides(self) -> int:
+        return self.config.sides
 
     @property
     def registers(self) -> int:

@@ -36,8 +36,8 @@ def estimated_seconds(tiling: TileTwoFourTiling, target: Target) -> float:
     Nothing of it has been measured; it puts what is moved and multiplied in an order.
     """
     config, cut, view = tiling.config, tiling.cut, tiling.operand.view
-    resident = max(1, tiling.resident(target))
-    turns = -(-tiling.blocks // (target.units * resident)) * resident
+    resident = max(1, tiling.resident(target)) * config.sides
+    turns = -(-tiling.blocks * config.sides // (target.units * resident)) * resident
     steps = steps_of_tile(tiling)
     rate = target.rate(view.workload.in_dtype, sparse=True) or 6e14
     depth = STEP_BYTES // cut.size
@@ -45,7 +45,7 @@ def estimated_seconds(tiling: TileTwoFourTiling, target: Target) -> float:
     product = 2 * config.rows * cut.width * depth * steps * clocks
     words = config.rows // 8 * 4 * 2 * _CONFLICTS * steps
     weights = cut.blocks_n * FRAGMENT_BYTES + cut.metadata_words * 128
-    x_bytes = cut.k_stages * cut.x_stage_bytes
+    x_bytes = cut.k_stages * cut.x_stage_bytes / config.sides
     written = x_bytes + steps * cut.weight_bytes
     moved = words + (config.warps * weights * steps + written) / SMEM_BYTES_A_CLOCK
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident

@@ -31,12 +31,13 @@ from autoq.templates.workload import Constants
 
 _LEAST_COMPUTE_CAPABILITY = 80
 _ROWS = (64, 128, 256)
+_SIDES = (1, 2)
 _WARPS = (4, 8)
 _X_STAGES = (2, 3, 4, 6)
 _STAGES = (3, 4, 6)
 _WIDEST = 256
 _REGISTERS = 250
-_LEAST = TileTwoFourConfig(_ROWS[0], _WARPS[0], _X_STAGES[0], _STAGES[0])
+_LEAST = TileTwoFourConfig(_ROWS[0], _SIDES[0], _WARPS[0], _X_STAGES[0], _STAGES[0])
 """What takes the least of a multiprocessor."""
 
 
@@ -68,7 +69,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileTwoFourConfig
     """Rings and sums that fit a multiprocessor."""
     view = _tiling(workload, _LEAST).operand.view
     knobs = {
-        "rows": _ROWS, "warps": _WARPS, "x_stages": _X_STAGES, "stages": _STAGES,
+        "rows": _ROWS, "sides": _SIDES, "warps": _WARPS, "x_stages": _X_STAGES, "stages": _STAGES,
         "ahead": (True, False),
     }  # fmt: skip
 
@@ -80,6 +81,10 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileTwoFourConfig
         """No tile is twice as high as y, unless it is the lowest."""
         return config.rows == _ROWS[0] or config.rows < 2 * view.m
 
+    def tiles_are_there(config: TileTwoFourConfig) -> bool:
+        """A block has no more tiles than there are."""
+        return config.sides == 1 or view.tiles > 1
+
     def a_block_fits(config: TileTwoFourConfig) -> bool:
         """A multiprocessor has shared memory and registers for a block."""
         tiling = _tiling(workload, config)
@@ -88,7 +93,7 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileTwoFourConfig
     def known(config: TileTwoFourConfig) -> Mapping[str, float]:
         return features_of(_tiling(workload, config), target, estimate(workload, config, target))
 
-    constraints = (warps_share_rows, rows_are_there, a_block_fits)
+    constraints = (warps_share_rows, rows_are_there, tiles_are_there, a_block_fits)
     return Space(TileTwoFourConfig, knobs, constraints, known)
 
 

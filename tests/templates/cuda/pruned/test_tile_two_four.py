@@ -36,7 +36,7 @@ BRAIN = FloatGemm(
     70, 100, 80, "bfloat16", "bfloat16", "float32", activation="gelu_tanh",
     sparsity=Sparsity("tvw", 24, 60, Structure(96, 32, 64), Structure(24, 8, 16)),
 )  # fmt: skip
-LEAST = TileTwoFourConfig(64, 4, 2, 3)
+LEAST = TileTwoFourConfig(64, 1, 4, 2, 3)
 
 
 def grouped(rng: np.random.Generator, rows: int, share: float) -> list[np.ndarray]:
@@ -188,35 +188,58 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, sparsity: float) -> 
 @pytest.mark.parametrize(
     ("workload", "config"),
     [
-        (replace(BYTES, m=300, k=2080), TileTwoFourConfig(256, 8, 4, 3, False)),
-        (replace(BYTES, k=4096, in_dtype="uint8", sparsity=FEW), TileTwoFourConfig(64, 4, 3, 4)),
-        (replace(BYTES, k=48, epilogue=Epilogue("int32")), TileTwoFourConfig(128, 8, 2, 6)),
+        (replace(BYTES, m=300, k=2080), TileTwoFourConfig(256, 1, 8, 4, 3, False)),
+        (replace(BYTES, m=300, k=2080), TileTwoFourConfig(128, 2, 4, 4, 3)),
+        (replace(FLOATS, m=70, k=1040), TileTwoFourConfig(64, 2, 4, 2, 4, False)),
+        (replace(BYTES, k=4096, in_dtype="uint8", sparsity=FEW), TileTwoFourConfig(64, 2, 4, 3, 4)),
+        (replace(BYTES, k=48, epilogue=Epilogue("int32")), TileTwoFourConfig(128, 1, 8, 2, 6)),
         (
             replace(BYTES, weight_dtype="uint8", epilogue=Epilogue("uint8", table=True)),
-            TileTwoFourConfig(64, 4, 2, 3),
+            TileTwoFourConfig(64, 1, 4, 2, 3),
         ),
         (
             replace(BYTES, n=301, epilogue=Epilogue("float16", row_scale=True, float_bias=True)),
-            TileTwoFourConfig(128, 4, 2, 3),
+            TileTwoFourConfig(128, 1, 4, 2, 3),
         ),
         (
             replace(BYTES, n=92, epilogue=Epilogue("uint8", "int8", True)),
-            TileTwoFourConfig(64, 4, 6, 3),
+            TileTwoFourConfig(64, 1, 4, 6, 3),
         ),
-        (replace(FLOATS, m=200, k=1040), TileTwoFourConfig(128, 4, 4, 4, False)),
-        (replace(FLOATS, residual=True, bias=True), TileTwoFourConfig(64, 4, 2, 4)),
-        (replace(FLOATS, n=250, x_scale=True), TileTwoFourConfig(128, 8, 3, 3)),
-        (BRAIN, TileTwoFourConfig(64, 4, 2, 3)),
+        (replace(FLOATS, m=200, k=1040), TileTwoFourConfig(128, 1, 4, 4, 4, False)),
+        (replace(FLOATS, residual=True, bias=True), TileTwoFourConfig(64, 1, 4, 2, 4)),
+        (replace(FLOATS, n=250, x_scale=True), TileTwoFourConfig(128, 1, 8, 3, 3)),
+        (BRAIN, TileTwoFourConfig(64, 1, 4, 2, 3)),
     ],
     ids=[
-        "long", "few", "sums", "table", "row scales", "residual", "floats", "residual of floats",
-        "scales of x", "bfloat16",
+        "long", "sides", "sides of floats", "few", "sums", "table", "row scales", "residual",
+        "floats", "residual of floats", "scales of x", "bfloat16",
     ],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileTwoFourConfig) -> None:
     assert TEMPLATE.matches(workload, TARGET)
     assert TEMPLATE.space(workload, TARGET).rejection(config) is None
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("x_stages", [2, 4])
+@pytest.mark.parametrize("of_first", [0.0, 0.4, 1.0])
+def test_sides_that_keep_other_rows_wait_for_each_other(of_first: float, x_stages: int) -> None:
+    """One tile keeps the first rows of k, another one the last, and a third a few of all."""
+    dense = Gemm(70, 48, 2048)
+    case = dense.random_case(np.random.default_rng(1))
+    rows = np.arange(dense.k)
+    kept = np.zeros((48, dense.k), bool)
+    kept[:16] = (rows < 700) & (rows % 4 < 2)
+    kept[16:32] = (rows > 1500) & (rows % 4 > 1)
+    kept[32:] = rows % 1000 == 7
+    kept[0] &= rows < 700 * of_first
+    weight = case[1]["weight"]
+    case[1]["weight"] = np.where(kept, np.where(weight == 0, np.int8(1), weight), np.int8(0))
+    known = replace(dense, sparsity=Sparsity.of("tvw", case[1]["weight"], 16))
+    config = TileTwoFourConfig(64, 2, 4, x_stages, 3)
+    assert config in TEMPLATE.space(known, TARGET)
+    assert_right_emulated(TEMPLATE, known, config, TARGET, case=case)
 
 
 def drawn(seed: int, most: int) -> tuple[Gemm | FloatGemm, int]:
