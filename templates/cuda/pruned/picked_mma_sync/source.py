@@ -36,7 +36,8 @@ __device__ __forceinline__ int begins_with(const unsigned char* values, int stag
   return __ldg(static_cast<const unsigned*>(first)) >> 28 & 7;
 }
 
-MULTIPLY_STAGE// Tiles that a block computes of the same rows of x: which stage of weights each takes next,
+MULTIPLY_STAGE
+// Tiles that a block computes of the same rows of x: which stage of weights each takes next,
 // and how many stages of x have begun with it.
 struct Sides {
   static constexpr int NONE = 1 << 30;
