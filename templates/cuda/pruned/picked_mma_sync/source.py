@@ -89,6 +89,18 @@ struct Sides {
     }
   }
 };
+// The groups of copies with which so many stages of x have come are waited for, and no more.
+template <int I> struct Awaited {
+  static __device__ __forceinline__ void copies(const int (&arriving)[UNDER_WAY], int newest) {
+    if (newest <= arriving[I]) await_copies<UNDER_WAY - 1 - I>();
+    else Awaited<I + 1>::copies(arriving, newest);
+  }
+};
+template <> struct Awaited<UNDER_WAY - 1> {
+  static __device__ __forceinline__ void copies(const int (&)[UNDER_WAY], int) {
+    await_copies<0>();
+  }
+};
 __device__ __forceinline__ int of_side(const int (&values)[SIDES], int side) {
   return SIDES == 1 || side == 0 ? values[0] : values[SIDES - 1];
 }
@@ -127,15 +139,13 @@ __device__ __forceinline__ void multiply_picked(
   #pragma unroll 1
   for (int oldest = sides.oldest(); oldest < K_STAGES; oldest = sides.oldest()) {
     const int newest = sides.newest(oldest);
-    if (newest > arriving[0]) {  // a stage of few weights, whose x is not there yet
-      if (newest > loaded) {
-        __syncthreads();  // the ring is not read
-        for (loaded = max(loaded, oldest); loaded < newest; ++loaded)
-          load_x(base, x, first_row, loaded, thread);
-      }
+    if (newest > loaded) {  // a stage of few weights, whose x is not under way yet
+      __syncthreads();  // the ring is not read
+      for (loaded = max(loaded, oldest); loaded < newest; ++loaded)
+        load_x(base, x, first_row, loaded, thread);
       asm volatile("cp.async.wait_all;" : : : "memory");
     } else {
-      await_copies<UNDER_WAY - 1>();
+      Awaited<0>::copies(arriving, newest);
     }
     __syncthreads();
     sides.load(weights, oldest, thread);

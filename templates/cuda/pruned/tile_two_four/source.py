@@ -1,4 +1,8 @@
-"""CUDA source of a stage of products on mma.sp whose right factor is picked from rows of x."""
+"""CUDA source of a stage of products on mma.sp whose right factor is picked from rows of x.
+
+A warp has few others beside it, so that what it multiplies next is read ahead: weights AHEAD
+instructions before, and words of the next step, where they are, between the products of this one.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,21 @@ __device__ __forceinline__ uint4 words_at(unsigned at) {
                : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w) : "r"(at) : "memory");
   return w;
 }
-// What 16 columns keep of a step, and where in each four of its k that is.
+// What blocks of 16 columns keep of a step, and where in each four of its k that is: those that are
+// read ahead. Of 16-bit floats two blocks have one word of places.
+constexpr int BLOCKS_N = WIDTH / 16, AHEAD = BLOCKS_N < 3 ? BLOCKS_N : 3;
 struct Kept {
-  uint4 values;
-  unsigned places;
+  uint4 values[AHEAD + 1];
+  unsigned places[AHEAD + 1];
   __device__ __forceinline__ void read(unsigned stage, int block, int lane) {
-    values = words_at(stage + block * 512 + lane * 16);
-    if (block % SHARED == 0) places = word_at(stage + PLACES_AT + block / SHARED * 128 + lane * 4);
+    values[block % (AHEAD + 1)] = words_at(stage + block * 512 + lane * 16);
+    const int pair = block / SHARED;
+    if (block % SHARED == 0)
+      places[pair % (AHEAD + 1)] = word_at(stage + PLACES_AT + pair * 128 + lane * 4);
+  }
+  __device__ __forceinline__ void begin(unsigned stage, int lane) {
+    #pragma unroll
+    for (int block = 0; block < AHEAD; ++block) read(stage, block, lane);
   }
 };
 // A stage is one step. Its words are read while the step before is multiplied, or in front of it.
@@ -23,50 +35,75 @@ struct Products {
   Lane place_of;
   unsigned x[2 * BLOCKS_M][4];  // of eight rows of y each
 
-  // All columns of the tile by eight rows of y at a time.
-  __device__ __forceinline__ void multiply(SUM (&sums)[ALL], unsigned stage, int lane) {
-    constexpr int BLOCKS_N = WIDTH / 16;
-    Kept kept[2];
-    kept[0].read(stage, 0, lane);
+  // One block of columns by all rows of the warp.
+  __device__ __forceinline__ void multiply(SUM (&sums)[ALL], const Kept& kept, int block) const {
+    const uint4& own = kept.values[block % (AHEAD + 1)];
+    const unsigned places = kept.places[block / SHARED % (AHEAD + 1)];
     #pragma unroll
-    for (int block = 0; block < BLOCKS_N; ++block) {
-      Kept &own = kept[block % 2], &next = kept[(block + 1) % 2];
-      next.places = own.places;
-      if (block + 1 < BLOCKS_N) next.read(stage, block + 1, lane);
-      #pragma unroll
-      for (int i = 0; i < 2 * BLOCKS_M; ++i) {
-        SUM* d = sums + i / 2 * (WIDTH / 2) + 4 * (2 * block + i % 2);
-        // Where lanes have one word for two blocks, the selector says which half of them is asked.
-        if (block % SHARED == 0) product<0>(d, own.values, x[i], own.places);
-        else product<SHARED - 1>(d, own.values, x[i], own.places);
-      }
+    for (int i = 0; i < 2 * BLOCKS_M; ++i) {
+      SUM* d = sums + i / 2 * (WIDTH / 2) + 4 * (2 * block + i % 2);
+      // Where lanes have one word for two blocks, the selector says which half of them is asked.
+      if (block % SHARED == 0) product<0>(d, own, x[i], places);
+      else product<SHARED - 1>(d, own, x[i], places);
     }
   }
-  __device__ __forceinline__ void put_together(int e, const Words& words) {
+  __device__ __forceinline__ void multiply_step(SUM (&sums)[ALL], unsigned stage, int lane) const {
+    Kept kept;
+    kept.begin(stage, lane);
     #pragma unroll
-    for (int i = 0; i < 2 * BLOCKS_M; ++i) x[i][e] = words.of(i);
+    for (int block = 0; block < BLOCKS_N; ++block) {
+      if (block + AHEAD < BLOCKS_N) kept.read(stage, block + AHEAD, lane);
+      multiply(sums, kept, block);
+    }
+  }
+  __device__ __forceinline__ void put_together(
+      unsigned (&to)[2 * BLOCKS_M][4], int e, const Words& words) const {
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i) to[i][e] = words.of(i);
+  }
+  __device__ __forceinline__ void read_step(const unsigned (&pick)[4], const Window& window) {
+    Words words[4];
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) place_of.read_one(words[e], pick[e], window);
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) put_together(x, e, words[e]);
+  }
+  // A step is multiplied, and the words of the next one are read and put together in between.
+  __device__ __forceinline__ void multiply_and_read(
+      SUM (&sums)[ALL], unsigned stage, const unsigned (&pick)[4], const Window& window, int lane) {
+    unsigned next[2 * BLOCKS_M][4];
+    Words words[4];
+    Kept kept;
+    kept.begin(stage, lane);
+    #pragma unroll
+    for (int block = 0; block < BLOCKS_N; ++block) {
+      if (block + AHEAD < BLOCKS_N) kept.read(stage, block + AHEAD, lane);
+      #pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (e * BLOCKS_N / 4 == block) place_of.read_one(words[e], pick[e], window);
+      multiply(sums, kept, block);
+      #pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (e * BLOCKS_N / 4 == block) put_together(next, e, words[e]);
+    }
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i) {
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) x[i][e] = next[i][e];
+    }
   }
   __device__ __forceinline__ void take(
       SUM (&sums)[ALL], const Window& window, unsigned weights, int s, int lane) {
     const unsigned stage = weights + s % STAGES * W_STAGE;
     const uint4 own = words_at(stage + PICKS_AT + lane % 4 * 16);
     const unsigned pick[4] = {own.x, own.y, own.z, own.w};
-    Words words[4];
-    #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      place_of.read_one(words[e], pick[e], window);
-      if constexpr (LAG == 0) put_together(e, words[e]);
-    }
-    if constexpr (LAG == 0) {
-      multiply(sums, stage, lane);
-    } else {
-      if (s > 0) multiply(sums, weights + (s - 1) % STAGES * W_STAGE, lane);
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) put_together(e, words[e]);
-    }
+    if (LAG == 0 || s == 0) read_step(pick, window);
+    else multiply_and_read(sums, weights + (s - 1) % STAGES * W_STAGE, pick, window, lane);
+    if constexpr (LAG == 0) multiply_step(sums, stage, lane);
   }
   __device__ __forceinline__ void end(SUM (&sums)[ALL], unsigned weights, int stages, int lane) {
-    if (LAG > 0 && stages > 0) multiply(sums, weights + (stages - 1) % STAGES * W_STAGE, lane);
+    if (LAG > 0 && stages > 0)
+      multiply_step(sums, weights + (stages - 1) % STAGES * W_STAGE, lane);
   }
 };
 
