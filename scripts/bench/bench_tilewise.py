@@ -6,8 +6,8 @@ dense product and what else `pruned_products` has. Every output element is compa
 reference. Times are medians over replays of a CUDA graph: of the whole in launches that overlap as
 in a model (`us`), alone (`alone_us`), and of its first stage. `--rest` pauses before each timing.
 `--prepare` compiles kernels, packs weights and computes references into `--cache`, which needs no
-GPU. Rows of cases that are measured replace those of the output file; each row has a date and a
-commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
+GPU. Rows of cases that are measured replace those of the output file, or with `--keep` stand behind
+them; each row has a date and a commit. `--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
 `--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once for each product, the
 kernel that compile chooses where no zeros are known, and others of its template that `--knobs`
 names. `--without-wgmma` measures those as well that a GPU without wgmma has.
@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=None, help="that prepare")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--keep", action="store_true", help="the file's rows of the same cases")
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     parts = options.cases.split(",")
@@ -143,7 +144,7 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
         if time.monotonic() - written[0] > _SECONDS_BETWEEN:
             write()
 
-    names = {case.name for case in chosen}
+    names = set() if options.keep else {case.name for case in chosen}
     of_dense: dict[Any, dict[str, Any]] = {}
     rows = [row for row in rows if row["case"] not in names]
     with ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as threads:
