@@ -80,13 +80,16 @@ def chunk_picks(groups: Sequence[np.ndarray], size: int, stages: int, row_bytes:
     return builder.picks()
 
 
-def most_steps(rows: int, size: int, stages: int) -> int:
-    """Most steps of a tile of so many rows: full ones, and one that is not for each stage.
+def most_steps(rows: int, groups: int, size: int, stages: int) -> int:
+    """Most steps of a tile of so many rows in groups: full ones, and one that is not for each stage.
 
-    All chunks of a full step but one have two rows at least.
+    All chunks of a full step but one have two rows at least. A group is in parts by the words of a
+    register, and where two of its rows are two stages apart.
     """
-    chunks = REGISTERS * LANES * (WORD_BYTES // size) // GROUP
-    return rows // (2 * chunks - 1) + stages + 1
+    per_word = WORD_BYTES // size
+    chunks = REGISTERS * LANES * per_word // GROUP
+    parts = groups * (_WORDS_OF_REGISTER if per_word == GROUP else 1) + stages // 2
+    return min(rows // (2 * chunks - 1), parts // chunks) + stages + 1
 
 
 def _parts(group: list[int], lying: Places) -> list[list[int]]:

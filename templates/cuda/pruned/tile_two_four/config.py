@@ -94,8 +94,10 @@ class TwoFourCut(PickedCut):
     @property
     def stages_of_tile(self) -> int:
         """Most stages of a tile's weights."""
-        rows = min(self.view.sparsity.structure.longest_row, self.view.k)
-        return most_steps(rows, self.size, self.k_stages)
+        known, k = self.view.sparsity, self.view.k
+        groups = k if known.beside is None else known.beside.longest_row
+        rows = min(known.structure.longest_row, k)
+        return most_steps(rows, min(groups, rows), self.size, self.k_stages)
 
 
 @dataclass(frozen=True)

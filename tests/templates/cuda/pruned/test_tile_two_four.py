@@ -83,7 +83,7 @@ def test_chunks_are_groups_of_words_that_are_there(size: int, share: float, row_
     groups = grouped(rng, rows, share)
     picks = chunk_picks(groups, size, stages, row_bytes)
     steps = len(picks.rows) // 2
-    assert 1 <= steps <= most_steps(sum(map(len, groups)), size, stages)
+    assert 1 <= steps <= most_steps(sum(map(len, groups)), len(groups), size, stages)
     own = picks.rows.reshape(steps, -1)
     kept = np.concatenate(groups) if groups else np.zeros(0, np.int64)
     np.testing.assert_array_equal(np.sort(own[own != NO_ROW]), kept)
