@@ -10,7 +10,7 @@ GPU. Rows of cases that are measured replace those of the output file, or with `
 them; each row has a date and a commit. `--networks` measures the layers of `pruned_networks.py` in
 place of 4096 cubed, and `--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once
 for each product, the kernel that compile chooses where no zeros are known, and others of its
-template that `--knobs` names. `--without-wgmma` measures those as well that a GPU without wgmma has.
+template that `--knobs` names. `--without-wgmma` measures those too that a GPU without wgmma has.
 """
 
 from __future__ import annotations

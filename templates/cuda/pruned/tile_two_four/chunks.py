@@ -81,7 +81,7 @@ def chunk_picks(groups: Sequence[np.ndarray], size: int, stages: int, row_bytes:
 
 
 def most_steps(rows: int, groups: int, size: int, stages: int) -> int:
-    """Most steps of a tile of so many rows in groups: full ones, and one that is not for each stage.
+    """Most steps of a tile's rows in groups: full ones, and one that is not for each stage.
 
     All chunks of a full step but one have two rows at least. A group is in parts by the words of a
     register, and where two of its rows are two stages apart.
