@@ -14,21 +14,26 @@ COPIES
 // A stage of rows of x, swizzled as a box of TMA is; what lies outside of x is 0.
 __device__ __forceinline__ void load_x(
     unsigned ring, const unsigned char* x, int first_row, int stage, int thread) {
-  constexpr int UNITS = ROW_BYTES / 16;
+  constexpr int UNITS = ROW_BYTES / 16, AT_ONCE = THREADS / UNITS;
+  const int row = thread / UNITS, unit = thread % UNITS, byte = stage * ROW_BYTES + unit * 16;
+  const unsigned to = ring + stage % X_STAGES * X_STAGE + row * ROW_BYTES +
+      (unit ^ row * ROW_BYTES / 128 & UNITS - 1) * 16;
+  const unsigned char* from = x + (long long)(first_row + row) * X_PITCH + byte;
+  const bool inside = X_PITCH % ROW_BYTES == 0 || byte < X_PITCH;
+  if (AT_ONCE > ROWS && row >= ROWS) return;
   #pragma unroll
-  for (int i = 0; i < ROWS * UNITS; i += THREADS) {
-    const int row = (i + thread) / UNITS, unit = (i + thread) % UNITS;
-    const int byte = stage * ROW_BYTES + unit * 16;
-    const bool there = first_row + row < M && byte < X_PITCH;
-    const unsigned to = ring + stage % X_STAGES * X_STAGE + row * ROW_BYTES;
-    copy_unit(to + (unit ^ row * ROW_BYTES / 128 & UNITS - 1) * 16,
-              there ? x + (long long)(first_row + row) * X_PITCH + byte : x, there ? 16 : 0);
+  for (int i = 0; i < ROWS; i += AT_ONCE) {  // whose swizzle is that of the first one
+    const bool there = inside && (M % ROWS == 0 || first_row + row + i < M);
+    copy_unit(to + i * ROW_BYTES, there ? from + (long long)i * X_PITCH : x, there ? 16 : 0);
   }
 }
 __device__ __forceinline__ void load_weights(
     unsigned ring, const unsigned char* values, int stage, int thread) {
-  for (int i = thread * 16; i < W_STAGE; i += THREADS * 16)
-    copy_unit(ring + stage % STAGES * W_STAGE + i, values + (long long)stage * W_STAGE + i, 16);
+  const unsigned to = ring + stage % STAGES * W_STAGE + thread * 16;
+  const unsigned char* from = values + (long long)stage * W_STAGE + thread * 16;
+  #pragma unroll
+  for (int i = 0; i < W_STAGE; i += THREADS * 16)
+    if (W_STAGE % (THREADS * 16) == 0 || i + thread * 16 < W_STAGE) copy_unit(to + i, from + i, 16);
 }
 // How many stages of x begin with a stage of weights.
 __device__ __forceinline__ int begins_with(const unsigned char* values, int stage) {

@@ -191,6 +191,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, sparsity: float) -> 
         (replace(BYTES, m=300, k=2080), TileTwoFourConfig(256, 1, 8, 4, 3, False)),
         (replace(BYTES, m=300, k=2080), TileTwoFourConfig(128, 2, 4, 4, 3)),
         (replace(FLOATS, m=70, k=1040), TileTwoFourConfig(64, 2, 4, 2, 4, False)),
+        (replace(BYTES, m=70, k=32), TileTwoFourConfig(64, 2, 4, 2, 3)),
         (replace(BYTES, k=4096, in_dtype="uint8", sparsity=FEW), TileTwoFourConfig(64, 2, 4, 3, 4)),
         (replace(BYTES, k=48, epilogue=Epilogue("int32")), TileTwoFourConfig(128, 1, 8, 2, 6)),
         (
@@ -211,8 +212,8 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm, sparsity: float) -> 
         (BRAIN, TileTwoFourConfig(64, 1, 4, 2, 3)),
     ],
     ids=[
-        "long", "sides", "sides of floats", "few", "sums", "table", "row scales", "residual",
-        "floats", "residual of floats", "scales of x", "bfloat16",
+        "long", "sides", "sides of floats", "narrow rows", "few", "sums", "table", "row scales",
+        "residual", "floats", "residual of floats", "scales of x", "bfloat16",
     ],
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileTwoFourConfig) -> None:
