@@ -41,16 +41,16 @@ def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
 
 
 def pack_schedule(
-    tiling: PickedTiling, constants: Constants, stages_of: StagesOf | None = None
+    tiling: PickedTiling, constants: Constants, given: StagesOf | None = None
 ) -> Schedule:
     """values, tiles and places of a weight.
 
     values: of each stage columns of 16 bytes along k, one below the other for all columns of a
     tile, as wgmma reads them unswizzled, and behind them the words of `Picks`. tiles: the first
     stage, stages, then the first column of y and the number of columns, or the first of the words'
-    entries and their number. stages_of: what packs the stages of a tile in another way.
+    entries and their number. given: what packs the stages of a tile in another way.
     """
-    stages_of = stages_of or _stages_of
+    made_of = stages_of if given is None else given
     view = tiling.view
     weight = view.weight(constants)
     found = tiles_of(weight.T != 0, tiling.granularity)
@@ -61,12 +61,12 @@ def pack_schedule(
         if index is None:
             continue
         own = found[index].columns
-        made = stages_of(tiling, weight, own, found[index].rows)
+        made = made_of(tiling, weight, own, found[index].rows)
         values[stage : stage + len(made)] = made
         tiles[number] = stage, len(made), starts[index], starts[index + 1] - starts[index]
         stage += len(made)
     if not found:  # a tile without columns, so that kernels know no sums without products
-        made = stages_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        made = made_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
         values[: len(made)] = made
         tiles[0] = 0, len(made), 0, view.n
     nothing = Tile(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -93,7 +93,7 @@ def _in_groups(lengths: Sequence[int], groups: int, sides: int) -> list[int | No
     return order
 
 
-def _stages_of(
+def stages_of(
     tiling: PickedTiling, weight: np.ndarray, columns: np.ndarray, kept: np.ndarray
 ) -> np.ndarray:
     """A tile's stages, uint8 [stages, bytes]; at least one, of zeros where nothing is kept."""

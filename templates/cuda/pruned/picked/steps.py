@@ -20,8 +20,8 @@ STEP_WORDS = 8
 LANES = 4
 """Lanes that read words of the same row."""
 NO_ROW = -1
-_MOST_ADVANCE = 7
-_FIRST_AT, _SECOND_AT, _ADVANCE_AT, _ALONE_AT = 16, 22, 28, 31
+MOST_ADVANCE = 7
+_FIRST_AT, _SECOND_AT, ADVANCE_AT, _ALONE_AT = 16, 22, 28, 31
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class StepBuilder:
 
     def wait(self) -> None:
         """A stage more, which begins with the next block."""
-        if self.advance == _MOST_ADVANCE:
+        if self.advance == MOST_ADVANCE:
             self.block([], 0)
         self.advance += 1
 
@@ -132,7 +132,7 @@ class StepBuilder:
                 other = Word(first.stage, free.pop() if free else first.word, [])
             self.rows[-1] += [self._row(slot.words[word], value) for word, value in own]
             self.rows[-1] += [NO_ROW] * (self.per_word - len(own))
-            told = self.advance << _ADVANCE_AT | alone << _ALONE_AT
+            told = self.advance << ADVANCE_AT | alone << _ALONE_AT
             self.how[-1].append(self._selector(slot) | told)
             self.words[-1].append((self._place(first), self._place(other)))
 

@@ -46,6 +46,14 @@ class PickedCut(PickedTiling):
     def listed(self) -> bool:
         return False
 
+    @property
+    def next_at(self) -> int:
+        """Bytes of a stage before the word that says how many stages of x begin with the next one.
+
+        It is one of what the second step picks, with which none begins.
+        """
+        return self.picks_at + self.picks_bytes
+
 
 class BlockKnobs(Protocol):
     """Knobs of every kernel whose block computes one tile, and whose warps share its rows."""

@@ -19,6 +19,7 @@ from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaConfig, PickedMmaTiling
 from autoq.templates.cuda.pruned.picked_mma_sync.cost import estimated_seconds, features
 from autoq.templates.cuda.pruned.picked_mma_sync.kernel import build_kernel
+from autoq.templates.cuda.pruned.picked_mma_sync.pack import stages_of
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage
@@ -113,7 +114,7 @@ def pack(
     workload: Gemm | FloatGemm, config: PickedMmaConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """What `pack_all` gives."""
-    return pack_all(_tiling(workload, config).cut, constants)
+    return pack_all(_tiling(workload, config).cut, constants, stages_of)
 
 
 def packed(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> tuple[TensorSpec, ...]:

@@ -57,6 +57,7 @@ def _namespace(
             "WIDTH": cut.width, "ROWS": config.rows, "WARPS": config.warps, "SIDES": tiling.sides,
             "BLOCKS_M": tiling.blocks_m, **sizes, "X_STAGES": config.x_stages,
             "STAGES": config.stages, "W_BYTES": cut.weight_bytes, "PICKS_AT": cut.picks_at,
+            "NEXT_AT": cut.next_at,
             "K_STAGES": cut.k_stages,
             "OUTPUT_BYTES": tiling.staged_bytes,
             "CHANNELS": cut.terms, "TERMS": cut.terms_of_tile, "ROW_TILES": cut.row_tiles,

@@ -35,10 +35,9 @@ __device__ __forceinline__ void load_weights(
   for (int i = 0; i < W_STAGE; i += THREADS * 16)
     if (W_STAGE % (THREADS * 16) == 0 || i + thread * 16 < W_STAGE) copy_unit(to + i, from + i, 16);
 }
-// How many stages of x begin with a stage of weights.
-__device__ __forceinline__ int begins_with(const unsigned char* values, int stage) {
-  const void* first = values + (long long)stage * W_STAGE + PICKS_AT;
-  return __ldg(static_cast<const unsigned*>(first)) >> 28 & 7;
+// How many stages of x begin with the first stage of weights.
+__device__ __forceinline__ int begins_with(const unsigned char* values) {
+  return __ldg(reinterpret_cast<const unsigned*>(values + PICKS_AT)) >> 28 & 7;
 }
 
 MULTIPLY_STAGE
@@ -47,7 +46,8 @@ MULTIPLY_STAGE
 struct Sides {
   static constexpr int NONE = 1 << 30;
   const unsigned char* values[SIDES];
-  int stages[SIDES], at[SIDES], next[SIDES], advance[SIDES];
+  int stages[SIDES], at[SIDES], next[SIDES];
+  unsigned following[SIDES];
 
   __device__ __forceinline__ Sides(
       const unsigned char* every, const int4* tiles, int first) {
@@ -56,7 +56,7 @@ struct Sides {
       const int4 tile = __ldg(tiles + first + i);
       values[i] = every + (long long)tile.x * W_STAGE;
       stages[i] = tile.y, at[i] = 0;
-      next[i] = tile.y > 0 ? begins_with(values[i], 0) : NONE;
+      next[i] = tile.y > 0 ? begins_with(values[i]) : NONE;
     }
   }
   // The first stage of x that is read; that of a side with work left is there anyway.
@@ -83,14 +83,15 @@ struct Sides {
       if (!takes(i, oldest)) continue;
       const int stage = at[i] + UNDER_WAY;
       if (stage < stages[i]) load_weights(ring + i * (STAGES * W_STAGE), values[i], stage, thread);
-      if (at[i] + 1 < stages[i]) advance[i] = begins_with(values[i], at[i] + 1);
+      // What is there says of the stage behind it; reading that from memory would be waited for.
+      following[i] = word_at(ring + (i * STAGES + at[i] % STAGES) * W_STAGE + NEXT_AT);
     }
   }
   __device__ __forceinline__ void go_on(int oldest) {
     #pragma unroll
     for (int i = 0; i < SIDES; ++i) {
       if (!takes(i, oldest)) continue;
-      next[i] = ++at[i] < stages[i] ? next[i] + advance[i] : NONE;
+      next[i] = ++at[i] < stages[i] ? next[i] + int(following[i] >> 28 & 7) : NONE;
     }
   }
 };

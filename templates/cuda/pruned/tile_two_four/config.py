@@ -8,6 +8,7 @@ from autoq.templates.cuda.device.mma.mma_sync import MmaSync
 from autoq.templates.cuda.device.mma.sparse_fragments import FRAGMENT_BYTES
 from autoq.templates.cuda.pruned.picked.config import PickedConfig
 from autoq.templates.cuda.pruned.picked.operand import Operand
+from autoq.templates.cuda.pruned.picked.steps import WORD_BYTES
 from autoq.templates.cuda.pruned.picked_mma_sync.config import BlockTiling, PickedCut
 from autoq.templates.cuda.pruned.tile_two_four.chunks import REGISTERS, most_steps
 
@@ -85,6 +86,11 @@ class TwoFourCut(PickedCut):
     @property
     def picks_at(self) -> int:
         return self.places_at + self.metadata_words * _LANE_WORDS_BYTES
+
+    @property
+    def next_at(self) -> int:
+        """A word of the third register, with which no stage begins."""
+        return self.picks_at + 2 * WORD_BYTES
 
     @property
     def weight_bytes(self) -> int:

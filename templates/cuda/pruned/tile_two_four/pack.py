@@ -12,6 +12,7 @@ import numpy as np
 from autoq.templates.cuda.device.mma.fragments import QUAD, WARP
 from autoq.templates.cuda.device.mma.sparse_fragments import NEIGHBOURS, sparse_fragments
 from autoq.templates.cuda.pruned.picked.steps import LANES, NO_ROW, WORD_BYTES
+from autoq.templates.cuda.pruned.picked_mma_sync.pack import with_next
 from autoq.templates.cuda.pruned.tile_two_four.chunks import REGISTERS, chunk_picks
 from autoq.templates.cuda.pruned.tile_two_four.config import COLUMNS, TwoFourCut
 from autoq.templates.sparse.two_four import group_starts
@@ -44,7 +45,7 @@ def stages_of(
     parts = [np.ascontiguousarray(array).view(np.uint8).reshape(steps, -1) for array in lying]
     together = np.concatenate(parts, axis=1)
     made[:, : together.shape[1]] = together
-    return made
+    return with_next(cut, made)
 
 
 def by_lanes(cut: TwoFourCut, metadata: np.ndarray) -> np.ndarray:
