@@ -12,7 +12,7 @@ from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedCut
 def stages_of(
     cut: PickedCut, weight: np.ndarray, columns: np.ndarray, kept: np.ndarray
 ) -> np.ndarray:
-    """A tile's stages, uint8 [stages, bytes], of `picked.pack`, each with a word of the next one."""
+    """A tile's stages, uint8 [stages, bytes]: those of `picked.pack`, each knowing the next one."""
     return with_next(cut, picked_stages_of(cut, weight, columns, kept))
 
 
