@@ -14,12 +14,19 @@ _CONFLICTS = 1.2
 _STEP_CLOCKS = 60.0
 """Clocks of a warp's step, from its words to its first product."""
 _VALUE_CLOCKS = 0.15
+_WARPS_THAT_HIDE = 8
+"""Of a multiprocessor. Four take 1.9 times as long, as each waits for what it reads (an H200)."""
+
+
+def waiting(tiling: BlockTiling, resident: int) -> float:
+    """How many times as long warps take that are too few to hide what they wait for."""
+    return max(1.0, _WARPS_THAT_HIDE * 32 / (tiling.threads * resident))
 
 
 def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
     """Roughly the seconds: the mean tile's steps and outputs, times the turns of blocks.
 
-    Nothing of it has been measured; it puts what is moved and multiplied in an order.
+    It is no fit; it puts what is moved and multiplied in an order.
     """
     config, cut, view = tiling.config, tiling.cut, tiling.operand.view
     resident = max(1, tiling.resident(target))
@@ -35,7 +42,7 @@ def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS
     block = max(product, moved, bytes_in / L2_BYTES_A_CLOCK) + alone + outputs / resident
-    return turns * block / GUESSED_CLOCK_HZ
+    return turns * block * waiting(tiling, resident) / GUESSED_CLOCK_HZ
 
 
 def features(tiling: PickedMmaTiling, target: Target) -> Mapping[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoq.templates.cuda.device.mma.sparse_fragments import FRAGMENT_BYTES
+from autoq.templates.cuda.pruned.picked_mma_sync.cost import waiting
 from autoq.templates.cuda.pruned.tile_two_four.config import STEP_BYTES, TileTwoFourTiling
 from autoq.templates.hardware import GUESSED_CLOCK_HZ, L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.sparse.two_four import GROUP
@@ -33,10 +34,11 @@ def steps_of_tile(tiling: TileTwoFourTiling) -> float:
 def estimated_seconds(tiling: TileTwoFourTiling, target: Target) -> float:
     """Roughly the seconds: the mean tile's steps and outputs, times the turns of blocks.
 
-    Nothing of it has been measured; it puts what is moved and multiplied in an order.
+    It is no fit; it puts what is moved and multiplied in an order.
     """
     config, cut, view = tiling.config, tiling.cut, tiling.operand.view
-    resident = max(1, tiling.resident(target)) * config.sides
+    blocks = max(1, tiling.resident(target))
+    resident = blocks * config.sides
     turns = -(-tiling.blocks * config.sides // (target.units * resident)) * resident
     steps = steps_of_tile(tiling)
     rate = target.rate(view.workload.in_dtype, sparse=True) or 6e14
@@ -51,4 +53,4 @@ def estimated_seconds(tiling: TileTwoFourTiling, target: Target) -> float:
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS
     block = max(product, moved, written / L2_BYTES_A_CLOCK) + alone + outputs / resident
-    return turns * block / GUESSED_CLOCK_HZ
+    return turns * block * waiting(tiling, blocks) / GUESSED_CLOCK_HZ

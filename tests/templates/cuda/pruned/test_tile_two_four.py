@@ -222,11 +222,8 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileTwoFourConfig
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
 
 
-@needs_nvcc
-@pytest.mark.parametrize("x_stages", [2, 4])
-@pytest.mark.parametrize("of_first", [0.0, 0.4, 1.0])
-def test_sides_that_keep_other_rows_wait_for_each_other(of_first: float, x_stages: int) -> None:
-    """One tile keeps the first rows of k, another one the last, and a third a few of all."""
+def apart(of_first: float) -> tuple[Gemm, Any]:
+    """A product whose tiles keep the first rows of k, the last ones and a few of all; and a case."""
     dense = Gemm(70, 48, 2048)
     case = dense.random_case(np.random.default_rng(1))
     rows = np.arange(dense.k)
@@ -237,10 +234,24 @@ def test_sides_that_keep_other_rows_wait_for_each_other(of_first: float, x_stage
     kept[0] &= rows < 700 * of_first
     weight = case[1]["weight"]
     case[1]["weight"] = np.where(kept, np.where(weight == 0, np.int8(1), weight), np.int8(0))
-    known = replace(dense, sparsity=Sparsity.of("tvw", case[1]["weight"], 16))
+    return replace(dense, sparsity=Sparsity.of("tvw", case[1]["weight"], 16)), case
+
+
+@needs_nvcc
+@pytest.mark.parametrize("x_stages", [2, 4])
+@pytest.mark.parametrize("of_first", [0.0, 0.4, 1.0])
+def test_sides_that_keep_other_rows_wait_for_each_other(of_first: float, x_stages: int) -> None:
+    known, case = apart(of_first)
     config = TileTwoFourConfig(64, 2, 4, x_stages, 3)
     assert config in TEMPLATE.space(known, TARGET)
     assert_right_emulated(TEMPLATE, known, config, TARGET, case=case)
+
+
+@pytest.mark.gpu
+def test_sides_that_keep_other_rows_on_a_gpu() -> None:
+    known, case = apart(0.4)
+    configs = [TileTwoFourConfig(64, 2, 4, x_stages, 3) for x_stages in (2, 3, 6)]
+    assert_right(TEMPLATE, known, [(one, TARGET) for one in configs], gpu_target(), case=case)
 
 
 def drawn(seed: int, most: int) -> tuple[Gemm | FloatGemm, int]:
