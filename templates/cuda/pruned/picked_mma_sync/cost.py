@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.pruned.picked.cost import steps_of_tile
-from autoq.templates.cuda.pruned.picked_mma_sync.config import BlockTiling, PickedMmaTiling
+from autoq.templates.cuda.pruned.picked_mma_sync.config import DEPTH, BlockTiling, PickedMmaTiling
 from autoq.templates.hardware import GUESSED_CLOCK_HZ, L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.target import Target
 
@@ -16,6 +16,19 @@ _STEP_CLOCKS = 60.0
 _VALUE_CLOCKS = 0.15
 _WARPS_THAT_HIDE = 8
 """Of a multiprocessor. Four take 1.9 times as long, as each waits for what it reads (an H200)."""
+
+
+_LATENCY_CLOCKS = 1000.0
+"""From the L2 to shared memory."""
+
+
+def latency_clocks(tiling: BlockTiling, stages: float, under_way: int) -> float:
+    """Clocks that a block waits for copies of so many stages of weights.
+
+    under_way: stages of weights that are copied at a time; of x all but those that are read are.
+    """
+    ahead = (tiling.config.x_stages - 1.5) * stages / tiling.cut.k_stages
+    return stages * _LATENCY_CLOCKS / min(ahead, under_way)
 
 
 def waiting(tiling: BlockTiling, resident: int) -> float:
@@ -41,7 +54,8 @@ def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:
     bytes_in = cut.k_stages * cut.x_stage_bytes + steps * cut.width * K_BYTES
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS
-    block = max(product, moved, bytes_in / L2_BYTES_A_CLOCK) + alone + outputs / resident
+    latency = latency_clocks(tiling, steps / DEPTH, config.stages - 1) / resident
+    block = max(product, moved, bytes_in / L2_BYTES_A_CLOCK, latency) + alone + outputs / resident
     return turns * block * waiting(tiling, resident) / GUESSED_CLOCK_HZ
 
 

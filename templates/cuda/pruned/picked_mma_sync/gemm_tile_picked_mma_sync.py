@@ -93,9 +93,13 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedMmaConfig]:
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> PickedMmaConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, with the most stages."""
     legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+
+    def preference(config: PickedMmaConfig) -> tuple[float, int, int]:
+        return estimate(workload, config, target), -config.x_stages, -config.stages
+
+    return min(legal, key=preference)
 
 
 def estimate(workload: Gemm | FloatGemm, config: PickedMmaConfig, target: Target) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoq.templates.cuda.device.mma.sparse_fragments import FRAGMENT_BYTES
-from autoq.templates.cuda.pruned.picked_mma_sync.cost import waiting
+from autoq.templates.cuda.pruned.picked_mma_sync.cost import latency_clocks, waiting
 from autoq.templates.cuda.pruned.tile_two_four.config import STEP_BYTES, TileTwoFourTiling
 from autoq.templates.hardware import GUESSED_CLOCK_HZ, L2_BYTES_A_CLOCK, SMEM_BYTES_A_CLOCK
 from autoq.templates.sparse.two_four import GROUP
@@ -52,5 +52,7 @@ def estimated_seconds(tiling: TileTwoFourTiling, target: Target) -> float:
     moved = words + (config.warps * weights * steps + written) / SMEM_BYTES_A_CLOCK
     alone = steps * _STEP_CLOCKS * tiling.blocks_m / resident
     outputs = config.rows * view.n / cut.tiles * _VALUE_CLOCKS
-    block = max(product, moved, written / L2_BYTES_A_CLOCK) + alone + outputs / resident
+    latency = latency_clocks(tiling, steps, config.stages - 1 - config.ahead) / blocks
+    slowest = max(product, moved, written / L2_BYTES_A_CLOCK, latency / config.sides)
+    block = slowest + alone + outputs / resident
     return turns * block * waiting(tiling, blocks) / GUESSED_CLOCK_HZ

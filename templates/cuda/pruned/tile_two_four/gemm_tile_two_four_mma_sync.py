@@ -98,9 +98,13 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileTwoFourConfig
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TileTwoFourConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, with the most stages."""
     legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+
+    def preference(config: TileTwoFourConfig) -> tuple[float, int, int]:
+        return estimate(workload, config, target), -config.x_stages, -config.stages
+
+    return min(legal, key=preference)
 
 
 def estimate(workload: Gemm | FloatGemm, config: TileTwoFourConfig, target: Target) -> float:

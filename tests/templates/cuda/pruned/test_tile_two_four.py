@@ -223,7 +223,7 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileTwoFourConfig
 
 
 def apart(of_first: float) -> tuple[Gemm, Any]:
-    """A product whose tiles keep the first rows of k, the last ones and a few of all; and a case."""
+    """A product whose tiles keep the first rows of k, the last ones and few of all; and a case."""
     dense = Gemm(70, 48, 2048)
     case = dense.random_case(np.random.default_rng(1))
     rows = np.arange(dense.k)
