@@ -37,11 +37,11 @@ def _product(tiling: PickedMmaTiling) -> str:
 
 
 def _namespace(
-    tiling: BlockTiling, product: str, stage: str, sizes: Mapping[str, int]
+    tiling: BlockTiling, words: str, product: str, stage: str, sizes: Mapping[str, int]
 ) -> DeviceNamespace:
     """The function multiply(smem, x, further inputs, `packed_all`, y, block, thread)."""
     view, config, cut = tiling.operand.view, tiling.config, tiling.cut
-    multiply = MULTIPLY.replace("TWO_WORDS", TWO_WORDS).replace("PLACES", NEAR)
+    multiply = MULTIPLY.replace("TWO_WORDS", words).replace("PLACES", NEAR)
     multiply = multiply.replace("COPIES", COPIES).replace("MULTIPLY_STAGE", stage)
     source = BITS_OF + product + ROWS_OF + finish_source(cut) + multiply
     for mark in (" ", "*"):
@@ -80,14 +80,20 @@ def _entry(tiling: BlockTiling) -> str:
 
 def build_kernel(tiling: PickedMmaTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, further inputs, those of `packed_all`, y."""
-    return kernel_of(tiling, target, _product(tiling), STAGE, {"DEPTH": DEPTH, "LAG": 0})
+    sizes = {"DEPTH": DEPTH, "LAG": 0}
+    return kernel_of(tiling, target, TWO_WORDS, _product(tiling), STAGE, sizes)
 
 
 def kernel_of(
-    tiling: BlockTiling, target: Target, product: str, stage: str, sizes: Mapping[str, int]
+    tiling: BlockTiling,
+    target: Target,
+    words: str,
+    product: str,
+    stage: str,
+    sizes: Mapping[str, int],
 ) -> PrimFunc:
-    """A kernel by CUDA of a product and of a stage's products, which read the sizes."""
-    functions = _namespace(tiling, product, stage, sizes)
+    """A kernel by CUDA of words, of a product and of a stage's products, which read the sizes."""
+    functions = _namespace(tiling, words, product, stage, sizes)
     workload = tiling.operand.view.workload
     parameters = [*workload.inputs, *packed_all(tiling.cut), *workload.outputs]
 

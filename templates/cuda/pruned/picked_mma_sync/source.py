@@ -141,7 +141,7 @@ __device__ __forceinline__ void multiply_picked(
     arriving[s] = loaded;
   }
   SUM sums[ALL] = {};
-  Products products = {Lane(warp * 16, lane)};
+  Products products(Lane(warp * 16, lane));
   #pragma unroll 1
   for (int oldest = sides.oldest(); oldest < K_STAGES; oldest = sides.oldest()) {
     const int newest = sides.newest(oldest);
@@ -229,6 +229,7 @@ __device__ __forceinline__ void multiply_stage(
 // Each stage is multiplied as it is there.
 struct Products {
   Lane place_of;
+  __device__ __forceinline__ Products(const Lane& lane) : place_of(lane) {}
   __device__ __forceinline__ void take(
       SUM (&sums)[ALL], const Window& window, unsigned weights, int s, int lane) {
     multiply_stage(sums, window, place_of, weights + s % STAGES * W_STAGE, lane);

@@ -9,7 +9,7 @@ from autoq.templates.cuda.pruned.picked.kernel import pack_all as pack_picked
 from autoq.templates.cuda.pruned.picked_mma_sync.kernel import kernel_of
 from autoq.templates.cuda.pruned.tile_two_four.config import TileTwoFourTiling
 from autoq.templates.cuda.pruned.tile_two_four.pack import stages_of
-from autoq.templates.cuda.pruned.tile_two_four.source import STAGE
+from autoq.templates.cuda.pruned.tile_two_four.source import EVERY_WORD, STAGE
 from autoq.templates.cuda.pruned.two_four_mma_sync.source import PRODUCT
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
@@ -26,7 +26,7 @@ def build_kernel(tiling: TileTwoFourTiling, target: Target) -> PrimFunc:
     """The kernel; parameters x, further inputs, those of `packed_all`, y."""
     cut = tiling.cut
     sizes = {"SHARED": cut.size, "PLACES_AT": cut.places_at, "LAG": int(tiling.config.ahead)}
-    return kernel_of(tiling, target, _product(tiling), STAGE, sizes)
+    return kernel_of(tiling, target, EVERY_WORD, _product(tiling), STAGE, sizes)
 
 
 def pack_all(tiling: TileTwoFourTiling, constants: Constants) -> tuple[np.ndarray, ...]:

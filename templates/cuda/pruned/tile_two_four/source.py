@@ -6,6 +6,30 @@ instructions before, and words of the next step, where they are, between the pro
 
 from __future__ import annotations
 
+EVERY_WORD = r"""
+__device__ __forceinline__ unsigned word_at(unsigned at) {
+  unsigned word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
+  return word;
+}
+// What a lane reads for a register of each eight rows: two words of swizzled rows.
+struct Words {
+  unsigned first[2 * BLOCKS_M], second[2 * BLOCKS_M], selector;
+  __device__ __forceinline__ void read(unsigned how, unsigned one, unsigned other) {
+    #pragma unroll
+    for (int i = 0; i < 2 * BLOCKS_M; ++i) {
+      const int at = i / 2 * BLOCK_BYTES + i % 2 * (8 * ROW_BYTES);
+      first[i] = word_at(one + at), second[i] = word_at(other + at);
+    }
+    selector = how;
+  }
+  __device__ __forceinline__ unsigned of(int i) const {
+    return __byte_perm(first[i], second[i], selector);
+  }
+};
+"""
+"""What `pick_source.TWO_WORDS` has. Few chunks need one word alone, which is read twice."""
+
 STAGE = r"""
 __device__ __forceinline__ uint4 words_at(unsigned at) {
   uint4 w;
@@ -32,8 +56,13 @@ struct Kept {
 };
 // A stage is one step. Its words are read while the step before is multiplied, or in front of it.
 struct Products {
-  Lane place_of;
+  Lane place_of;  // in the lane's row, which windows begin with
+  unsigned row_at;
   unsigned x[2 * BLOCKS_M][4];  // of eight rows of y each
+
+  __device__ __forceinline__ Products(const Lane& lane) : place_of(lane), row_at(lane.row_at) {
+    place_of.row_at = 0;
+  }
 
   // One block of columns by all rows of the warp.
   __device__ __forceinline__ void multiply(SUM (&sums)[ALL], const Kept& kept, int block) const {
@@ -93,8 +122,9 @@ struct Products {
     }
   }
   __device__ __forceinline__ void take(
-      SUM (&sums)[ALL], const Window& window, unsigned weights, int s, int lane) {
+      SUM (&sums)[ALL], const Window& newest, unsigned weights, int s, int lane) {
     const unsigned stage = weights + s % STAGES * W_STAGE;
+    const Window window = {newest.even + row_at, newest.odd + row_at};
     const uint4 own = words_at(stage + PICKS_AT + lane % 4 * 16);
     const unsigned pick[4] = {own.x, own.y, own.z, own.w};
     if (LAG == 0 || s == 0) read_step(pick, window);
