@@ -11,6 +11,7 @@ from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.wgmma.kernel.copies import read_numbers
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
+from autoq.templates.cuda.wgmma.kernel.normalise import copy_column_numbers, normalise_tile
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.kernel.store import look_at_expansion, store
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
@@ -61,9 +62,10 @@ class RunArrays:
     are those of the product. block: the block among all copies'.
     """
 
-    def __init__(self, numbers, ranges, parts, weighed, block, expanded):
+    def __init__(self, numbers, ranges, parts, weighed, block, expanded, normalised=None):
         self.numbers, self.ranges, self.parts = numbers, ranges, parts
         self.weighed, self.block, self.expanded = weighed, block, expanded
+        self.normalised = normalised
 
 
 @T.inline
@@ -84,7 +86,7 @@ def describe_operands(plan, smem, first_row, first_a, first_b):
 
 
 @T.inline
-def read_numbers_of_layer(plan, smem, limits, arrays, run, thread):
+def read_numbers_of_layer(plan, smem, limits, arrays, run, thread, rank):
     """Consumer: the epilogue's constants, and behind the kernel before the numbers of this run."""
     if plan.bounded:
         read_limits(plan, limits, arrays.scalars)
@@ -92,6 +94,8 @@ def read_numbers_of_layer(plan, smem, limits, arrays, run, thread):
         keep_start(plan, smem, limits, thread)
     if plan.epilogue.table:
         copy_table(plan, smem, arrays.scalars, thread.lane)
+    if plan.normalisation is not None:
+        copy_column_numbers(plan, smem, run.normalised, rank, thread)
     wait_for_predecessors()
     if plan.epilogue.dynamic:
         read_numbers(arrays.of_run, run.numbers)
@@ -121,11 +125,13 @@ def begin_tile(plan, accumulator, shared, slot, finish, share, walk):
 
 
 @T.inline
-def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
+def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run, barriers):
     """Consumer warpgroup: outputs of a tile whose products have run, but for those of its tail."""
     if plan.epilogue.table:
         await_table()
-    if plan.config.tail_stages > 0:
+    if plan.normalisation is not None:
+        normalise_tile(plan, accumulator, finish, share, barriers, share.place.rank)
+    elif plan.config.tail_stages > 0:
         finish_tile(plan, accumulator, operands, cursor, share.place.rank, share, finish, walk)
     elif plan.config.stream_k:
         finish.parts.settle(accumulator, walk)
@@ -198,7 +204,7 @@ def consume(plan, shared, given, run, limits, at, lane):
     slot = T.meta_var(RingPosition(plan.config.slots))
     slot.start(team)
     finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts, run.expanded))
-    read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread)
+    read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread, rank)
     if plan.config.grid.cluster > 1:
         wait_for_cluster()
     while walk.more:
@@ -216,5 +222,7 @@ def consume(plan, shared, given, run, limits, at, lane):
         multiply(plan, accumulator, groups, operands, cursor, walk, rank, thread)
         if plan.config.parts > 1:
             exchange(plan, accumulator, shared.smem, shared.barriers, rank, thread)
-        end_tile(plan, accumulator, cursor, operands, finish, share, walk, run)
+        end_tile(
+            plan, accumulator, cursor, operands, finish, share, walk, run, shared.barriers
+        )
         leave_tile(plan, shared.slots, slot, walk, tail, lane)
