@@ -102,7 +102,9 @@ class NormalisedGemm(Workload, operator="normalised_gemm"):
         constants = dict(constants)
         constants["factor"] = rng.uniform(0.2, 1.8, self.n).astype(np.float32)
         constants["offset"] = rng.uniform(-30, 30, self.n).astype(np.float32)
-        numbers = [1 / self.n**2, 0.01, 40, 121 if self.out_dtype == "uint8" else -7]
+        limits = np.iinfo(self.out_dtype)
+        middle = (limits.min + limits.max) // 2 + rng.integers(-8, 8)
+        numbers = [1 / self.n**2, 0.01, 40, middle]
         constants["numbers"] = np.asarray(numbers, np.float32)
         return activations, constants
 

@@ -58,6 +58,50 @@ __device__ __forceinline__ float share_@(unsigned word, int i) {
   asm("cvt.f32.f16 %0, %1;" : "=f"(share) : "h"((unsigned short)(i % 2 ? pair >> 16 : pair)));
   return share;
 }
+// Integers of even zero points in one instruction, as `written_values.py` says.
+template <bool EVEN> __device__ __forceinline__ int rounded_@(float value, int place) {
+  if constexpr (EVEN)
+    return __float_as_int(__saturatef(__fmaf_rn(value, __int_as_float(1), __int_as_float(place))));
+  return __float_as_int(__fadd_rn(value, 12582912.f)) + (place - 0x4B400000);
+}
+template <bool EVEN> __device__ __forceinline__ void write_rows_@(
+    const unsigned* held, const float4* columns, const float (&mean)[ROWS],
+    const float (&root)[ROWS], int place, OUT* y, int lane) {
+  #pragma unroll
+  for (int g = 0; g < GROUPS; ++g) {
+    unsigned out[ROWS][CHANNELS / 4];
+    #pragma unroll
+    for (int w = 0; w < CHANNELS / 4; ++w) {
+      const float4 f = columns[(g * (CHANNELS / 4) + w) * 4 + lane % 4];
+      const float4 o = columns[BLOCK_N / 4 + (g * (CHANNELS / 4) + w) * 4 + lane % 4];
+      const float factor[4] = {f.x, f.y, f.z, f.w}, offset[4] = {o.x, o.y, o.z, o.w};
+      #pragma unroll
+      for (int r = 0; r < ROWS; ++r) {
+        const unsigned word = held[r * WORDS + g * (CHANNELS / 4) + w];
+        int v[4];
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float rest = __fmul_rn(__fsub_rn(share_@(word, i), mean[r]), root[r]);
+          const float value = __fmaf_rn(rest, factor[i], offset[i]);
+          v[i] = rounded_@<EVEN>(value, place);
+        }
+        unsigned high, low;
+        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(v[3]), "r"(v[2]));
+        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(low) : "r"(v[1]), "r"(v[0]), "r"(high));
+        out[r][w] = low ^ (SIGNED ? 0x80808080u : 0u);
+      }
+    }
+    #pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      OUT* to = y + (r / 2 * 64 + r % 2 * 8) * ROW + g * (4 * CHANNELS);
+      if constexpr (CHANNELS == 16)
+        *reinterpret_cast<uint4*>(to) =
+            make_uint4(out[r][0], out[r][1], out[r][2], out[r][3]);
+      else
+        *reinterpret_cast<uint2*>(to) = make_uint2(out[r][0], out[r][1]);
+    }
+  }
+}
 __device__ __forceinline__ void normalise_@(const unsigned* held, const void* inbox,
                                             const void* numbers, OUT* y, int lane) {
   const unsigned* box = static_cast<const unsigned*>(inbox) + lane / 4 * (2 * CLUSTER);
@@ -83,41 +127,9 @@ __device__ __forceinline__ void normalise_@(const unsigned* held, const void* in
     asm("rsqrt.approx.f32 %0, %1;" : "=f"(reciprocal) : "f"(__fmaf_rn(spread, n.x, n.y)));
     root[r] = __fmul_rn(reciprocal, n.z * 0x1p24f);
   }
-  const int zero_point = (int)n.w - 0x4B400000 + (SIGNED ? 128 : 0);
-  #pragma unroll
-  for (int g = 0; g < GROUPS; ++g) {
-    unsigned out[ROWS][CHANNELS / 4];
-    #pragma unroll
-    for (int w = 0; w < CHANNELS / 4; ++w) {
-      const float4 f = columns[(g * (CHANNELS / 4) + w) * 4 + lane % 4];
-      const float4 o = columns[BLOCK_N / 4 + (g * (CHANNELS / 4) + w) * 4 + lane % 4];
-      const float factor[4] = {f.x, f.y, f.z, f.w}, offset[4] = {o.x, o.y, o.z, o.w};
-      #pragma unroll
-      for (int r = 0; r < ROWS; ++r) {
-        const unsigned word = held[r * WORDS + g * (CHANNELS / 4) + w];
-        int v[4];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const float rest = __fmul_rn(__fsub_rn(share_@(word, i), mean[r]), root[r]);
-          const float value = __fmaf_rn(rest, factor[i], offset[i]);
-          v[i] = __float_as_int(__fadd_rn(value, 12582912.f)) + zero_point;
-        }
-        unsigned high, low;
-        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(high) : "r"(v[3]), "r"(v[2]));
-        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(low) : "r"(v[1]), "r"(v[0]), "r"(high));
-        out[r][w] = low ^ (SIGNED ? 0x80808080u : 0u);
-      }
-    }
-    #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-      OUT* place = y + (r / 2 * 64 + r % 2 * 8) * ROW + g * (4 * CHANNELS);
-      if constexpr (CHANNELS == 16)
-        *reinterpret_cast<uint4*>(place) =
-            make_uint4(out[r][0], out[r][1], out[r][2], out[r][3]);
-      else
-        *reinterpret_cast<uint2*>(place) = make_uint2(out[r][0], out[r][1]);
-    }
-  }
+  const int place = (int)n.w + (SIGNED ? 128 : 0);
+  if (place % 2 == 0) write_rows_@<true>(held, columns, mean, root, place, y, lane);
+  else write_rows_@<false>(held, columns, mean, root, place, y, lane);
 }
 """
 
