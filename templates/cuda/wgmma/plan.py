@@ -110,7 +110,8 @@ class PipelinePlan(EpiloguePlan):
         self.tiles = load.m_tiles * self.n_tiles
         # A cluster computes neighbouring tiles at a time, or all of it one tile.
         self.receivers = config.receivers
-        self.works = self.tiles // self.receivers
+        self.neighbours = config.grid.cluster // config.split_k
+        self.works = self.tiles // self.neighbours
         # What blocks take of tiles, if they share them out.
         self.portions = layout.stages
         pieces = self.works * (self.portions if config.stream_k else 1)
@@ -189,8 +190,9 @@ class PipelinePlan(EpiloguePlan):
         """
         if self.config.weights_stay:
             return work // self.n_tiles, work % self.n_tiles
-        each_m = self.receivers if self.config.grid.shared is Shared.WEIGHTS else 1
-        each_n = self.receivers if self.config.grid.shared is Shared.ACTIVATIONS else 1
+        of_rows = self.config.grid.shared in (Shared.ACTIVATIONS, Shared.ROWS)
+        each_m = self.neighbours if self.config.grid.shared is Shared.WEIGHTS else 1
+        each_n = self.neighbours if of_rows else 1
         m, n = tile_of(
             work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group,
             self.config.turns_back,
