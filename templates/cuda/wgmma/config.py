@@ -38,8 +38,6 @@ class Shared(Enum):
     WEIGHTS = "weights"
     """Loaded once for all of them, as activations may be."""
     ACTIVATIONS = "activations"
-    ROWS = "rows"
-    """Nothing that is loaded: all blocks have tiles of the same rows."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class PipelineConfig(WarpSpecialised):
     @property
     def receivers(self) -> int:
         """Blocks of a cluster that an operand is loaded into at once."""
-        return 1 if self.grid.shared is Shared.ROWS else self.grid.cluster // self.split_k
+        return self.grid.cluster // self.split_k
 
     @property
     def row_team(self) -> int:

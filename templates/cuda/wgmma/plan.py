@@ -32,7 +32,6 @@ from autoq.templates.cuda.wgmma.expansion import (
 )
 from autoq.templates.cuda.wgmma.loads import Load
 from autoq.templates.cuda.wgmma.memory import PipelineMemory
-from autoq.templates.cuda.wgmma.normalisation import Normalisation
 from autoq.templates.cuda.wgmma.register_need import reallocates
 from autoq.templates.cuda.wgmma.weighing import Weighing
 from autoq.templates.epilogue.cuda.fragments.range_rows import RANGE_BYTES, clear_all, meet_all
@@ -66,7 +65,6 @@ class Extras:
     ahead: int = 0
     expansion: Expansion | None = None
     overlaps: bool = True
-    normalisation: Normalisation | None = None
 
 
 NO_EXTRAS = Extras()
@@ -97,9 +95,6 @@ class PipelinePlan(EpiloguePlan):
         if self.epilogue.by_range:
             self.smem_bytes = self.range_offset + RANGE_BYTES * config.consumers
         # And so do rows that become those of y.
-        self.normalisation = extras.normalisation
-        if self.normalisation:
-            self.smem_bytes = self.column_numbers_at + self.normalisation.bytes
         self.out_bytes = element(self.epilogue.out_dtype).bytes if self.expansion else 1
         self.staged_pitch = pitch(config, self.out_bytes) // self.out_bytes
         if self.expansion:
@@ -110,8 +105,7 @@ class PipelinePlan(EpiloguePlan):
         self.tiles = load.m_tiles * self.n_tiles
         # A cluster computes neighbouring tiles at a time, or all of it one tile.
         self.receivers = config.receivers
-        self.neighbours = config.grid.cluster // config.split_k
-        self.works = self.tiles // self.neighbours
+        self.works = self.tiles // self.receivers
         # What blocks take of tiles, if they share them out.
         self.portions = layout.stages
         pieces = self.works * (self.portions if config.stream_k else 1)
@@ -150,21 +144,6 @@ class PipelinePlan(EpiloguePlan):
         self.keep_slice = keep_slice(config.slice_words)
         self.of_last_columns = self.for_last_columns() if config.last_columns else None
 
-    @property
-    def barriers(self) -> int:
-        """All of a block."""
-        return self.config.barriers + (self.normalisation.barriers if self.normalisation else 0)
-
-    @property
-    def column_numbers_at(self) -> int:
-        """First byte of the numbers of a tile's columns, behind all barriers."""
-        return ceil_div(self.memory.barrier_offset + 8 * self.barriers, 16) * 16
-
-    def inbox_at(self, warp: Any) -> Any:
-        """First byte of what a warp receives of its rows."""
-        each = self.normalisation
-        return self.column_numbers_at + 4 * each.numbers + warp * each.inbox_bytes
-
     def residual_map(self) -> list[int]:
         """Tensor map of residuals [pixels, k]: boxes of a tile's rows by 64 or 128 channels.
 
@@ -190,9 +169,8 @@ class PipelinePlan(EpiloguePlan):
         """
         if self.config.weights_stay:
             return work // self.n_tiles, work % self.n_tiles
-        of_rows = self.config.grid.shared in (Shared.ACTIVATIONS, Shared.ROWS)
-        each_m = self.neighbours if self.config.grid.shared is Shared.WEIGHTS else 1
-        each_n = self.neighbours if of_rows else 1
+        each_m = self.receivers if self.config.grid.shared is Shared.WEIGHTS else 1
+        each_n = self.receivers if self.config.grid.shared is Shared.ACTIVATIONS else 1
         m, n = tile_of(
             work, self.load.m_tiles // each_m, self.n_tiles // each_n, self.config.group,
             self.config.turns_back,

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.graph.ir import Fusion, Primitive
+from autoq.graph.ir import Primitive
 from autoq.graph.lowering.cuda.expressions import output_bounds
-from autoq.graph.shapes import broadcast
-from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.movement.row_formula import BYTE_SHARE, ROUNDS, RowFormula, RowValue
-from autoq.templates.cuda.movement.rows_plan import LONGEST_ROW, RowArrays
+from autoq.templates.cuda.movement.rows_plan import RowArrays
 from autoq.templates.cuda.movement.written_values import float_literal
 
 _SOURCE = r"""
@@ -86,18 +84,6 @@ def byte_normalisation(arrays: RowArrays, primitives: Sequence[Primitive]) -> Ro
         f"__fmul_rn({whole}, {float_literal(floats['scale'])})", (count + len(values) - 1,), True
     )
     return RowFormula(_SOURCE, (*values, real), (0.0,) * count, "float32")
-
-
-def normalisation_parts(node: Fusion) -> _Parts | None:
-    """What a fusion that ends in bytes normalises, and by what; None where it is something else."""
-    shapes = [*zip(node.input_shapes, node.input_dtypes, strict=True)]
-    shapes += [(array.shape, str(array.dtype)) for array in node.constants]
-    operands = tuple(TensorSpec(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(shapes))
-    shape = broadcast([item.shape for item in operands])
-    inner = 1
-    if not shape or not 1 < shape[-1] <= LONGEST_ROW:
-        return None
-    return _Parts.of(RowArrays(shape, inner, operands, len(node.constants)), node.primitives)
 
 
 @dataclass(frozen=True)

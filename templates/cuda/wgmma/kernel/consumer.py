@@ -11,7 +11,6 @@ from autoq.templates.cuda.device.mma.descriptors import encode_descriptor
 from autoq.templates.cuda.wgmma.kernel.copies import read_numbers
 from autoq.templates.cuda.wgmma.kernel.exchange import clear_tile, exchange
 from autoq.templates.cuda.wgmma.kernel.multiply import GroupSums, Operands, multiply
-from autoq.templates.cuda.wgmma.kernel.normalise import copy_column_numbers, normalise_tile
 from autoq.templates.cuda.wgmma.kernel.pieces import pass_over, walk_of
 from autoq.templates.cuda.wgmma.kernel.store import look_at_expansion, store
 from autoq.templates.cuda.wgmma.kernel.tail import Finish, finish_tile
@@ -62,10 +61,9 @@ class RunArrays:
     are those of the product. block: the block among all copies'.
     """
 
-    def __init__(self, numbers, ranges, parts, weighed, block, expanded, normalised=None):
+    def __init__(self, numbers, ranges, parts, weighed, block, expanded):
         self.numbers, self.ranges, self.parts = numbers, ranges, parts
         self.weighed, self.block, self.expanded = weighed, block, expanded
-        self.normalised = normalised
 
 
 @T.inline
@@ -86,7 +84,7 @@ def describe_operands(plan, smem, first_row, first_a, first_b):
 
 
 @T.inline
-def read_numbers_of_layer(plan, smem, limits, arrays, run, thread, rank):
+def read_numbers_of_layer(plan, smem, limits, arrays, run, thread):
     """Consumer: the epilogue's constants, and behind the kernel before the numbers of this run."""
     if plan.bounded:
         read_limits(plan, limits, arrays.scalars)
@@ -94,8 +92,6 @@ def read_numbers_of_layer(plan, smem, limits, arrays, run, thread, rank):
         keep_start(plan, smem, limits, thread)
     if plan.epilogue.table:
         copy_table(plan, smem, arrays.scalars, thread.lane)
-    if plan.normalisation is not None:
-        copy_column_numbers(plan, smem, run.normalised, rank, thread)
     wait_for_predecessors()
     if plan.epilogue.dynamic:
         read_numbers(arrays.of_run, run.numbers)
@@ -125,13 +121,11 @@ def begin_tile(plan, accumulator, shared, slot, finish, share, walk):
 
 
 @T.inline
-def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run, barriers):
+def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
     """Consumer warpgroup: outputs of a tile whose products have run, but for those of its tail."""
     if plan.epilogue.table:
         await_table()
-    if plan.normalisation is not None:
-        normalise_tile(plan, accumulator, finish, share, barriers, share.place.rank)
-    elif plan.config.tail_stages > 0:
+    if plan.config.tail_stages > 0:
         finish_tile(plan, accumulator, operands, cursor, share.place.rank, share, finish, walk)
     elif plan.config.stream_k:
         finish.parts.settle(accumulator, walk)
@@ -204,7 +198,7 @@ def consume(plan, shared, given, run, limits, at, lane):
     slot = T.meta_var(RingPosition(plan.config.slots))
     slot.start(team)
     finish = T.meta_var(Finish(arrays, shared.smem, slot.stage, limits, parts, run.expanded))
-    read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread, rank)
+    read_numbers_of_layer(plan, shared.smem, limits, arrays, run, thread)
     if plan.config.grid.cluster > 1:
         wait_for_cluster()
     while walk.more:
@@ -222,7 +216,5 @@ def consume(plan, shared, given, run, limits, at, lane):
         multiply(plan, accumulator, groups, operands, cursor, walk, rank, thread)
         if plan.config.parts > 1:
             exchange(plan, accumulator, shared.smem, shared.barriers, rank, thread)
-        end_tile(
-            plan, accumulator, cursor, operands, finish, share, walk, run, shared.barriers
-        )
+        end_tile(plan, accumulator, cursor, operands, finish, share, walk, run)
         leave_tile(plan, shared.slots, slot, walk, tail, lane)

@@ -69,14 +69,6 @@ def matched_expansion(plan: PipelinePlan, handles: Sequence[Any]) -> list[Any]:
     ]
 
 
-def matched_normalisation(plan: PipelinePlan, handle: Any) -> Any:
-    """The buffer of the numbers of columns that a normalisation reads; None where there is none."""
-    if handle is None:
-        return None
-    count = plan.n_tiles * plan.normalisation.numbers
-    return T.match_buffer(handle, (count,), "float32", align=16)
-
-
 def matched_numbers(handles: Sequence[Any]) -> list[Any]:
     """Buffers of the numbers of a run, none where the epilogue has none."""
     there = [handle for handle in handles if handle is not None]
@@ -123,7 +115,6 @@ def absent(plan: PipelinePlan) -> tuple[str, ...]:
         "n_weight_ptr": plan.weighing is not None,
         "m_parts_ptr": plan.weighing is not None,
         "n_parts_ptr": plan.weighing is not None,
-        "columns_ptr": plan.normalisation is not None,
         "spans_ptr": plan.expansion is not None,
         "places_ptr": plan.expansion is not None,
         "second_ptr": plan.copies > 1,

@@ -20,7 +20,6 @@ from autoq.templates.cuda.wgmma.kernel.consumer import (
 from autoq.templates.cuda.wgmma.kernel.copies import (
     absent,
     matched_expansion,
-    matched_normalisation,
     matched_numbers,
     matched_range,
     matched_spaces,
@@ -64,7 +63,6 @@ def build_pipeline(
         x_scale_ptr: T.Optional(T.handle), x_zero_point_ptr: T.Optional(T.handle),
         weight_ptr: T.handle, bias_ptr: T.handle, scale_ptr: T.Optional(T.handle),
         scalars_ptr: T.Optional(T.handle), table_ptr: T.Optional(T.handle),
-        columns_ptr: T.Optional(T.handle),
         spans_ptr: T.Optional(T.handle), places_ptr: T.Optional(T.handle),
         m_weight_ptr: T.Optional(T.handle), n_weight_ptr: T.Optional(T.handle),
         arrived_ptr: T.Optional(T.handle), parts_ptr: T.Optional(T.handle), y_ptr: T.handle,
@@ -89,7 +87,6 @@ def build_pipeline(
         third = T.meta_var(optional(third_ptr, y_shape, epilogue.out_dtype, y_nhwc))
         of_range = T.meta_var(matched_range(plan, (y_scale_ptr, y_zero_point_ptr, ranges_ptr)))
         of_parts = T.meta_var(matched_spaces(plan, (arrived_ptr, parts_ptr)))
-        normalised = T.meta_var(matched_normalisation(plan, columns_ptr))
         expanded = T.meta_var(matched_expansion(plan, (spans_ptr, places_ptr)))
         of_weighing = T.meta_var((m_weight_ptr, n_weight_ptr, m_parts_ptr, n_parts_ptr))
         weighed = T.meta_var(matched(plan.weighing, of_weighing))
@@ -133,7 +130,7 @@ def build_pipeline(
         lane = T.lane_id([32])
         smem = T.alloc_buffer((plan.smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         barriers = T.decl_buffer(
-            (plan.barriers,), "uint64", data=smem.data,
+            (config.barriers,), "uint64", data=smem.data,
             byte_offset=plan.memory.barrier_offset, scope="shared.dyn",
         )  # fmt: skip
         ring = T.meta_var(Ring(barriers, 0, config.stages))
@@ -154,7 +151,7 @@ def build_pipeline(
             shared = T.meta_var(Shared(smem, barriers, ring, slots))
             arrays = T.meta_var(PipelineArrays(bias, scale, scalars, residual, y, row_scale))
             run = T.meta_var(
-                RunArrays(numbers_of_run, of_range, of_parts, weighed, block, expanded, normalised)
+                RunArrays(numbers_of_run, of_range, of_parts, weighed, block, expanded)
             )
             consume(plan, shared, arrays, run, limits, starter, lane)
 

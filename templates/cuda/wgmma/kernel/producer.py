@@ -12,7 +12,6 @@ from autoq.templates.cuda.device.memory.ring import RingCursor, RingPosition
 from autoq.templates.cuda.device.memory.tma import LOAD_BULK, Delivery, load_tiled, tma_load
 from autoq.templates.cuda.wgmma.config import Operand
 from autoq.templates.cuda.wgmma.kernel.exchange import expect_partials
-from autoq.templates.cuda.wgmma.kernel.normalise import expect_sums
 from autoq.templates.cuda.wgmma.kernel.pieces import walk_of
 
 
@@ -225,7 +224,5 @@ def initialise_others(plan, ring, slots, rank):
         T.ptx.mbarrier.init.shared.b64(
             ring.barriers.ptr_to([plan.memory.consumer_barriers + i]), T.uint32(4)
         )
-    if plan.normalisation is not None:
-        expect_sums(plan, ring.barriers)
     if plan.config.split_k > 1:
         expect_partials(plan, ring.barriers)

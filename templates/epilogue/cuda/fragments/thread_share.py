@@ -73,10 +73,6 @@ class UnitRows:
 
     def outputs(self, plan, arrays):
         """Where the outputs go."""
-        if arrays.held is not None:
-            first = plan.column(self.unit.group) // 4
-            rows = [2 * self.unit.block + half for half in (0, 1)]
-            return [arrays.held.ptr_to([row * 4 * arrays.held_words + first]) for row in rows]
         return [arrays.output(pixel, self.channel, plan.workload.k) for pixel in self.pixels]
 
     def sums(self, plan, accumulator, arrays):

@@ -28,18 +28,11 @@ class EpilogueArrays:
         self.y = y
         self.row_scale, self.of_run = row_scale, of_run
         self.staged = None
-        self.held, self.held_words = None, 0
 
     def laid_out(self, staged):
         """The same, with the rows that a warp lays out in place of y."""
         arrays = copy.copy(self)
         arrays.staged = staged
-        return arrays
-
-    def held_in(self, held, words):
-        """The same, with outputs that stay in a thread's registers, so many words a row."""
-        arrays = copy.copy(self)
-        arrays.held, arrays.held_words = held, words
         return arrays
 
     def output(self, pixel, channel, channels):
