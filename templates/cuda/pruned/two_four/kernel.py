@@ -9,7 +9,11 @@ from tvm.tirx import PrimFunc
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import moved_as
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.launch.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
@@ -105,7 +109,8 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     (x, *added), (y,) = work.inputs, work.outputs
     residual = added[0] if added else y
     weight, bias, *others = packed_all(tiling)
-    function = _namespace(tiling, target).function("multiply")
+    functions = _namespace(tiling, target)
+    begin, multiply = functions.function("begin"), functions.function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
     y_mode = swizzle_mode(64 * tiling.view.out_bytes) if config.boxed else 0
@@ -152,12 +157,17 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
             block = T.cta_id([clusters])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
-        T.evaluate(T.ptx.griddepcontrol.launch_dependents())
-        T.evaluate(T.ptx.griddepcontrol.wait())
         T.evaluate(
             T.cuda.func_call(
-                function.name, smem.data, T.address_of(x_map), weights.data, *others_of_rows,
-                *terms, outputs, block, thread, source_code=function.source,
+                begin.name, smem.data, T.address_of(x_map), thread, source_code=begin.source
+            )
+        )
+        wait_for_predecessors()
+        start_successor()
+        T.evaluate(
+            T.cuda.func_call(
+                multiply.name, smem.data, T.address_of(x_map), weights.data, *others_of_rows,
+                *terms, outputs, block, thread, source_code=multiply.source,
             )
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADA
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
-constexpr int ALL = BLOCKS * COLUMNS / 2;
+constexpr int ALL = BLOCKS * COLUMNS / 2, STAGED_AT = STAGES * STAGE_BYTES;
 // Tiles that are no whole round of all clusters may be shared out in halves of their rows of y.
 constexpr int WHOLE = HALVED ? ITEMS / CLUSTERS * CLUSTERS : ITEMS, HALVES = 2 * (ITEMS - WHOLE);
 
@@ -192,14 +192,17 @@ __device__ __forceinline__ void multiply_tiles(
     if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
-__device__ __forceinline__ void multiply_two_four(
-    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
-    const Constants& from, const Outputs& to, int block, int thread) {
+__device__ __forceinline__ Ring ring_of(const unsigned char* smem) {
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
-  constexpr int STAGED_AT = STAGES * STAGE_BYTES;
-  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
-  const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
+  const unsigned barriers = base + STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
+  return {base, barriers, barriers + 8 * STAGES};
+}
+// What needs nothing of the kernels before.
+__device__ __forceinline__ void begin(
+    const unsigned char* smem, unsigned long long x_map, int thread) {
+  const Ring ring = ring_of(smem);
   if (thread == 0) {
+    asm volatile("prefetch.tensormap [%0];" : : "l"(x_map) : "memory");
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(ring.full + 8 * s, 1);
       barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
@@ -207,6 +210,11 @@ __device__ __forceinline__ void multiply_two_four(
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
   meet();
+}
+__device__ __forceinline__ void multiply_two_four(
+    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
+    const Constants& from, const Outputs& to, int block, int thread) {
+  const Ring ring = ring_of(smem);
   const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (consumer == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
@@ -222,6 +230,7 @@ __device__ __forceinline__ void multiply_two_four(
   }
 }
 """
-"""multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
+"""begin(smem, x_map, thread), by all threads of a block, then
+multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
 
 FINISH_TILE stands for `finish_source.FINISH_TILE`, CHOICE for what `finish_source.choice` says."""
