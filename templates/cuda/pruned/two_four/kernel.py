@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
@@ -19,7 +21,12 @@ from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
-from autoq.templates.cuda.pruned.two_four.finish_source import FINISH, FINISH_TILE, SHIFTS
+from autoq.templates.cuda.pruned.two_four.finish_source import (
+    FINISH,
+    FINISH_TILE,
+    SHIFTS,
+    table_source,
+)
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms, pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
@@ -47,7 +54,7 @@ def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
 
 
 def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
-    """The function multiply(smem, x_map, residual?, weight, terms, y, block, thread)."""
+    """The functions of `_entry`."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     work = view.workload
     assembly = tiling.atom.assembly("product")
@@ -60,7 +67,8 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
     choice = form_choice(view.epilogue, view.shortened, "own.form", FINISH)
     product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice)
-    product = product.replace("HALF_PRODUCT", half)
+    table = table_source(view.epilogue.table, view.shortened)
+    product = product.replace("TABLE_SOURCE", table).replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
@@ -78,7 +86,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "PLACES": tiling.places, "K_STAGES": tiling.k_stages,
             "WEIGHT_TILES": tiling.weight_tiles, "ITEMS": tiling.items,
             "VECTOR_BYTES": tiling.vector_bytes,
-            "CHANNELS": tiling.terms,
+            "CHANNELS": tiling.terms, "TABLE_BYTES": tiling.table_bytes,
             "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
         },
@@ -86,21 +94,36 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
 
 
 def _entry(epilogue: ThreadEpilogue, boxed: bool) -> str:
-    """C++ of `multiply`, whose parameters are the pointers that there are; boxed: y is a map."""
-    terms = [*epilogue.more_inputs(), *epilogue.constant_parameters()]
-    parameters = "".join(f"const void* {spec.name}, " for spec in terms)
+    """C++ of `begin` and `multiply`, whose parameters are the pointers that there are.
+
+    boxed: y is a map.
+    """
+    constants = epilogue.constant_parameters()
+    terms = [*epilogue.more_inputs(), *constants]
+    y, outputs = ("unsigned long long y", "{y}") if boxed else ("void* y", "{(OUT*)y}")
+    return (
+        "__device__ __forceinline__ void begin(unsigned char* smem, unsigned long long x_map, "
+        f"{_parameters(constants)}int thread) {{\n{_constants_from(constants)}"
+        "  begin_two_four(smem, x_map, from, thread);\n}\n"
+        "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
+        f"const void* weight, {_parameters(terms)}{y}, int block, int thread) {{\n"
+        f"{_constants_from(terms)}"
+        "  multiply_two_four(smem, x_map, (const unsigned char*)weight, "
+        f"from, {outputs}, block, thread);\n}}\n"
+    )
+
+
+def _parameters(terms: Sequence[TensorSpec]) -> str:
+    return "".join(f"const void* {spec.name}, " for spec in terms)
+
+
+def _constants_from(terms: Sequence[TensorSpec]) -> str:
+    """Statements that put such parameters into `from`."""
     fields = " ".join(
         f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
         for spec in terms
     )
-    y, outputs = ("unsigned long long y", "{y}") if boxed else ("void* y", "{(OUT*)y}")
-    return (
-        "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
-        f"const void* weight, {parameters}{y}, int block, int thread) {{\n"
-        f"  Constants from = {{}};\n  {fields}\n"
-        "  multiply_two_four(smem, x_map, (const unsigned char*)weight, "
-        f"from, {outputs}, block, thread);\n}}\n"
-    )
+    return f"  Constants from = {{}};\n  {fields}\n"
 
 
 def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
@@ -159,9 +182,10 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
         T.evaluate(
             T.cuda.func_call(
-                begin.name, smem.data, T.address_of(x_map), thread, source_code=begin.source
+                begin.name, smem.data, T.address_of(x_map), *terms, thread,
+                source_code=begin.source,
             )
-        )
+        )  # fmt: skip
         wait_for_predecessors()
         start_successor()
         T.evaluate(

@@ -14,6 +14,8 @@ constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES +
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
 constexpr int ALL = BLOCKS * COLUMNS / 2, STAGED_AT = STAGES * STAGE_BYTES;
+constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
+constexpr int TABLE_AT = BARRIERS_AT + 16 * STAGES;
 // Tiles that are no whole round of all clusters may be shared out in halves of their rows of y.
 constexpr int WHOLE = HALVED ? ITEMS / CLUSTERS * CLUSTERS : ITEMS, HALVES = 2 * (ITEMS - WHOLE);
 
@@ -158,7 +160,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_tile(
   release_before(ring, place, thread);
 }
 
-FINISH_TILE// A tile, or half of its rows of y, and its outputs.
+FINISH_TILETABLE_SOURCE// A tile, or half of its rows of y, and its outputs.
 template <int PARTS> __device__ __forceinline__ void compute_tile(
     const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
     const Channels& own, const Outputs& to, const Tile& tile, int half, int consumer, int thread,
@@ -179,7 +181,7 @@ __device__ __forceinline__ void multiply_tiles(
     const Outputs& to, int block, int consumer, int thread) {
   Place place;
   int turn = 0;
-  const Channels own = shared_terms(from);
+  const Channels own = terms_of_all(smem + TABLE_AT, from);
   const int rank = block % CLUSTER, cluster = block / CLUSTER;
   for (int item = cluster; item < WHOLE; item += CLUSTERS)
     compute_tile<1>(ring, smem, staged, from, own, to, tile_of(item, rank), 0, consumer,
@@ -194,12 +196,11 @@ __device__ __forceinline__ void multiply_tiles(
 
 __device__ __forceinline__ Ring ring_of(const unsigned char* smem) {
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
-  const unsigned barriers = base + STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
-  return {base, barriers, barriers + 8 * STAGES};
+  return {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
 }
-// What needs nothing of the kernels before.
-__device__ __forceinline__ void begin(
-    const unsigned char* smem, unsigned long long x_map, int thread) {
+// What needs nothing of the kernels before: barriers, the way to x, the table.
+__device__ __forceinline__ void begin_two_four(
+    unsigned char* smem, unsigned long long x_map, const Constants& from, int thread) {
   const Ring ring = ring_of(smem);
   if (thread == 0) {
     asm volatile("prefetch.tensormap [%0];" : : "l"(x_map) : "memory");
@@ -209,6 +210,7 @@ __device__ __forceinline__ void begin(
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
+  copy_table(smem + TABLE_AT, from, thread);
   meet();
 }
 __device__ __forceinline__ void multiply_two_four(
@@ -230,7 +232,8 @@ __device__ __forceinline__ void multiply_two_four(
   }
 }
 """
-"""begin(smem, x_map, thread), by all threads of a block, then
+"""begin_two_four(smem, x_map, Constants, thread), by all threads of a block, and then
 multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
 
-FINISH_TILE stands for `finish_source.FINISH_TILE`, CHOICE for what `finish_source.choice` says."""
+FINISH_TILE stands for `finish_source.FINISH_TILE`, TABLE_SOURCE for what
+`finish_source.table_source` says, CHOICE for what `finish_source.choice` says."""
