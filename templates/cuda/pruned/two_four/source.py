@@ -75,8 +75,11 @@ __device__ __forceinline__ void load_tiles(
           ring, x_map, weight, tile_of(WHOLE + cluster / 2, rank), cluster % 2, rank, place);
 }
 
-// The stage in front of a place has been read, by all blocks that it came to.
+// The stage in front of a place has been read, by all blocks that it came to. Copies that come next
+// are of another proxy than the reads of its metadata.
 __device__ __forceinline__ void release_before(const Ring& ring, const Place& place, int thread) {
+  asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+  __syncwarp();
   const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
   if constexpr (CLUSTER == 1) {
     if (thread % 32 == 0) barrier_arrive(empty);
