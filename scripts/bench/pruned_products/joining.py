@@ -29,12 +29,13 @@ def joined(rows: Iterable[Row], row: Row) -> list[Row]:
 def of_today(rows: Iterable[Row], case: str, workload: Workload, target: Target) -> list[Row]:
     """The rows without those of a case whose configurations its templates no longer have.
 
-    Rows of libraries, and of dense kernels, whose workload is another one, stay.
+    Rows of libraries, of dense kernels, whose workload is another one, and rows that name no
+    template stay.
     """
     spaces = {one.name: one.space(workload, target) for one in matching(workload, target)}
 
     def there(row: Row) -> bool:
-        if row["case"] != case or "peer" in row or row.get("dense", False):
+        if row["case"] != case or "template" not in row or row.get("dense", False):
             return True
         space = spaces.get(row["template"])
         try:

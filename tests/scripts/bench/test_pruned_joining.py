@@ -36,7 +36,7 @@ def test_rows_of_configurations_that_are_no_more_go_from_the_measured_case():
     gone = {**CONFIG, "some_knob": 1}
     kept = [
         _row(1.0), _row(2.0, case="two", config=gone), _row(3.0, config=gone, dense=True),
-        {"case": "one", "peer": "cusparselt", "us": 4.0},
+        {"case": "one", "peer": "cusparselt", "us": 4.0}, {"case": "one", "config": {}, "us": 7.0},
     ]  # fmt: skip
     rows = [*kept, _row(5.0, config=gone), _row(6.0, template="gone")]
     assert of_today(rows, "one", WORK, TARGET) == kept
