@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from autoq.templates.cuda.device.launch.dependent_launch import (
     start_successor,
     wait_for_predecessors,
 )
+from autoq.templates.cuda.device.memory.look_ahead import look_ahead
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
@@ -126,8 +128,11 @@ def _constants_from(terms: Sequence[TensorSpec]) -> str:
     return f"  Constants from = {{}};\n  {fields}\n"
 
 
-def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
-    """The kernel; parameters x, the residual if there is one, those of `packed_all`, y."""
+def build_kernel(tiling: TwoFourTiling, target: Target, ahead: int = 0) -> PrimFunc:
+    """The kernel; parameters x, the residual if there is one, those of `packed_all`, y.
+
+    ahead: as in `Template.program`.
+    """
     work, config = tiling.view.workload, tiling.config
     (x, *added), (y,) = work.inputs, work.outputs
     residual = added[0] if added else y
@@ -140,6 +145,7 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
     y_arguments = tiled_map(y.dtype, [work.n, work.m], [work.n], [64, config.passing], y_mode)
     scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
     clusters, threads, smem_bytes = tiling.clusters(target), tiling.threads, tiling.smem_bytes
+    behind = look_ahead(math.prod(weight.shape), ahead, clusters * config.cluster)
 
     @T.jit
     def main(
@@ -180,6 +186,11 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
             block = T.cta_id([clusters])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
+        if ahead > 0:  # noqa: SIM102 - by a thread that initialises no barriers
+            if thread == 32:
+                T.evaluate(
+                    T.cuda.func_call(behind.name, weights.data, block, source_code=behind.source)
+                )
         T.evaluate(
             T.cuda.func_call(
                 begin.name, smem.data, T.address_of(x_map), *terms, thread,
