@@ -182,6 +182,25 @@ class Workload(ABC):
         """The same arithmetic, knowing nothing of its constants' zeros."""
         return self
 
+    @property
+    def sparsity(self) -> Sparsity | None:
+        """What is known of its weight's zeros, of operators that have a form for it."""
+        return None
+
+    @property
+    def knowing_less(self) -> tuple[Workload, ...]:
+        """The same arithmetic by classes of its weight's zeros that tell less, `dense` at last.
+
+        What computes one of these computes this one too. None where nothing is known.
+        """
+        found: list[Workload] = []
+        known = self.sparsity
+        while known is not None:
+            known = known.less_known
+            less = self.dense if known is None else self.with_sparsity(known)
+            found += [] if less is None else [less]
+        return tuple(found)
+
     def by_range(self) -> Workload | None:
         """The same arithmetic, whose float32 output is quantised as `DynamicQuantize` does it.
 

@@ -118,14 +118,15 @@ def assert_right(
     candidates: Sequence[tuple[Any, Target]],
     target: Target,
     seed: int = 7,
+    case: Any = None,
 ) -> None:
     """Run configurations, each with the target whose instructions it uses, on the GPU.
 
     Fails the test with every one that gives a wrong element over poisoned output, or writes to its
-    inputs; random arrays are those of a seed.
+    inputs; activations and constants are a case's, else random ones of a seed.
     """
     kernels = compiled(template, workload, candidates, target)
-    values, constants = random_case(workload, seed)
+    values, constants = random_case(workload, seed) if case is None else case
     expected = stored_outputs(workload, workload.reference_in_threads(values, constants, 8))
     bench = CudaBench(Device(), stored_activations(workload, values), expected)
     failures = []

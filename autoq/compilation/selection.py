@@ -163,17 +163,17 @@ class Chosen:
     lender: str = ""
 
 
-def _faster(own: Choice | None, dense: Choice | None) -> Choice | None:
-    """What is recorded of a workload that knows zeros, or of the one that knows none.
+def _faster(own: Choice | None, less: Choice | None) -> Choice | None:
+    """What is recorded of a workload that knows zeros, or of one that knows less of them or none.
 
     The latter where there is nothing else, or where it took less time on the same device: kernels
     that skip zeros may have been measured alone.
     """
-    if own is None or dense is None:
-        return own or dense
-    mine, other = own.found.record, dense.found.record
+    if own is None or less is None:
+        return own or less
+    mine, other = own.found.record, less.found.record
     faster = other.device.name == mine.device.name and other.seconds < mine.seconds
-    return dense if faster else own
+    return less if faster else own
 
 
 def choose(
@@ -185,15 +185,14 @@ def choose(
 ) -> Chosen | None:
     """The best usable record's configuration, else what a model of records expects to be fastest.
 
-    Of a workload that knows its weight's zeros, records of the same workload that does not are of
-    use as well, as `_faster` says. Without any record it is the preferred template's default; None
+    Of a workload that knows its weight's zeros, records of those that know less are of use as well,
+    as `_faster` says. Without any record it is the preferred template's default; None
     where no template matches. models: of any devices, the preferred ones first.
     """
     target = host.target
     choice = lookup(database, workload, target, templates, host.device)
-    if workload.dense != workload:
-        dense = lookup(database, workload.dense, target, templates, host.device)
-        choice = _faster(choice, dense)
+    for less in workload.knowing_less:
+        choice = _faster(choice, lookup(database, less, target, templates, host.device))
     if choice is not None:
         device = choice.found.record.device.name
         lender = "" if host.device in (None, device) else device

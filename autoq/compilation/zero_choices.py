@@ -36,7 +36,7 @@ def _line(
     known = f"{share:.1%} of its weight is not zero ({workload})"
     best = {}
     for name, own in (("knowing that", sparse), ("dense", dense)):
-        for asked in dict.fromkeys((workload, workload.dense)):
+        for asked in (workload, *workload.knowing_less):
             found = lookup(database, asked, target, own, host.device)
             if found is not None:
                 best[name] = found

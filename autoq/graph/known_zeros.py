@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from autoq.templates.operators.spmm import SHORT_VECTORS, VECTORS
-from autoq.templates.sparse.sparsity import TILES_AND_ELEMENTS, Sparsity
+from autoq.templates.sparse.sparsity import TILES_AND_ELEMENTS, TWO_FOUR_TILES, Sparsity
 from autoq.templates.sparse.suited import suited_vector
 from autoq.templates.sparse.tiles import FULL, GRANULARITIES, beside_tiles
-from autoq.templates.sparse.two_four import is_two_four
+from autoq.templates.sparse.two_four import GROUP, group_starts, is_two_four
 
 MOST_STORED = 0.5
 """The largest share of a weight that a product in vectors multiplies by: above it no kernel beats a
@@ -31,6 +31,12 @@ _LEAST_FULL, _LEAST_FULL_NARROW = 0.2, 0.45
 Vectors of 4 of 16 leave a quarter of a tile. Narrow tiles hold single values at random places too.
 """
 
+_MOST_FULL_TWO_FOUR = 0.55
+"""The largest share of tiles that is not zero where two of four are: rows without any are none."""
+
+_MOST_SHORT = 1.1
+"""How many times as many rows as there are groups of four have room for, at most."""
+
 _MOST_SINGLE = 0.75
 """The largest share of a weight that a product with single values multiplies by."""
 
@@ -49,6 +55,23 @@ def tile_wise_classes(weight: np.ndarray) -> Iterator[Sparsity]:
     most a tenth more than the narrowest come first, then narrower ones.
     """
     return _tiles(weight, _LEAST_FULL)
+
+
+def two_four_tile_classes(weight: np.ndarray) -> Iterator[Sparsity]:
+    """The classes of `tile_wise_classes` whose tiles are 2:4 along the rows that each tile keeps.
+
+    Nearly all groups have four rows; narrow tiles have some rows less than what was pruned.
+    """
+    nonzero = np.asarray(weight).T != 0
+    for found in tile_wise_classes(weight):
+        tiles = found.tiles_of(weight)
+        kept = sum(len(tile.rows) * len(tile.columns) for tile in tiles)
+        if np.count_nonzero(nonzero) > _MOST_FULL_TWO_FOUR * kept:
+            continue
+        inside = (nonzero[np.ix_(tile.rows, tile.columns)] for tile in tiles)
+        groups = sum(len(group_starts(own)) for own in inside)
+        if GROUP * groups <= _MOST_SHORT * sum(len(tile.rows) for tile in tiles):
+            yield Sparsity.of(TWO_FOUR_TILES, weight, found.granularity)
 
 
 def full_tile_classes(weight: np.ndarray) -> Iterator[Sparsity]:

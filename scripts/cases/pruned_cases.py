@@ -25,6 +25,7 @@ from autoq.templates.sparse.sparsity import (
     TILE_WISE,
     TILES_AND_ELEMENTS,
     TWO_FOUR,
+    TWO_FOUR_TILES,
     VECTORS,
     Sparsity,
 )
@@ -35,7 +36,7 @@ TWO_OF_FOUR = Pattern.make("vw", 4)
 TILES = Pattern.make("tw", 128)
 _CLASSES = {
     "ew": ELEMENTS, "tw": TILE_WISE, "bw": TILE_WISE, "tew": TILES_AND_ELEMENTS, "vw": TWO_FOUR,
-    "tvw": TILE_WISE,
+    "tvw": TWO_FOUR_TILES,
 }  # fmt: skip
 _LEAST_TILE = 64
 """Extent of a block that is a tile; smaller ones are vectors of so many outputs."""
@@ -89,6 +90,8 @@ class PrunedCase:
             of = ELEMENTS
         elif self.pattern.kind == "bw" and self.pattern.granularity < _LEAST_TILE:
             of = VECTORS
+        elif of == TWO_FOUR_TILES and self.pattern.vector != TWO_OF_FOUR.vector:
+            of = TILE_WISE
         granularity = 1 if of in (ELEMENTS, TWO_FOUR) else self.pattern.granularity
         weight = constants["weight"].reshape(len(constants["weight"]), -1)
         knowing = self.dense.with_sparsity(Sparsity.of(of, weight, granularity))

@@ -33,6 +33,7 @@ from autoq.templates.workload import Workload
 
 TILES = Sparsity("tw", 32, 80, Structure(160, 56, 80))
 SINGLE = Sparsity("ew", 1, 112, Structure(640, 7, 20), Structure(512, 32, 80))
+INSIDE = Sparsity("tvw", 32, 80, Structure(160, 56, 80), Structure(40, 14, 20))
 BESIDE = Sparsity("tew", 32, 96, Structure(160, 56, 56), Structure(320, 4, 10))
 
 CASES: list[Workload] = [
@@ -120,6 +121,8 @@ CASES: list[Workload] = [
     FloatConv2d(2, 6, 7, 32, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=TILES),
     Gemm(200, 90, 300, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=TILES),
     FloatGemm(70, 100, 150, weight_dtype="float16", bias=True, sparsity=TILES),
+    Gemm(200, 90, 304, "uint8", epilogue=Epilogue("uint8", "int8", True), sparsity=INSIDE),
+    FloatGemm(70, 100, 160, weight_dtype="float16", sparsity=INSIDE),
     Gemm(144, 160, 160, sparsity=Sparsity("vectors", 32, 160, Structure(256, 56, 96))),
     Gemm(64, 128, 160, "uint8", epilogue=Epilogue("uint8"),
          sparsity=Sparsity("vectors", 8, 128, Structure(224, 28, 80))),

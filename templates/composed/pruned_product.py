@@ -112,8 +112,8 @@ def _of_floats(workload: FloatGemm) -> bool:
     return workload.in_dtype == workload.weight_dtype and workload.in_dtype in _FLOATS
 
 
-def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
-    """A product with a weight of a pattern; None for all others.
+def pruned_product(workload: object, *patterns: str) -> PrunedProduct | None:
+    """A product with a weight of one of the patterns; None for all others.
 
     It is of bytes, of 16-bit floats with their own type, or of float32.
     """
@@ -142,7 +142,7 @@ def pruned_product(workload: object, pattern: str) -> PrunedProduct | None:
     else:
         return None
     sparsity = workload.sparsity
-    return None if sparsity is None or sparsity.pattern != pattern else view
+    return None if sparsity is None or sparsity.pattern not in patterns else view
 
 
 def takes_constants_alone(workload: Gemm | FloatGemm) -> bool:

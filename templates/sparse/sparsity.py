@@ -14,6 +14,7 @@ from autoq.templates.sparse.patterns import (
     tile_wise,
     tiles_and_elements,
     two_four,
+    two_four_tiles,
     vectors,
 )
 from autoq.templates.sparse.patterns.pattern import Figures
@@ -23,11 +24,18 @@ from autoq.templates.sparse.tiles import tiles_of
 
 _KNOWN = {
     module.PATTERN.name: module.PATTERN
-    for module in (tile_wise, two_four, vectors, elements, tiles_and_elements)
+    for module in (tile_wise, two_four, vectors, elements, tiles_and_elements, two_four_tiles)
 }
 
-TILE_WISE, TWO_FOUR, VECTORS, ELEMENTS, TILES_AND_ELEMENTS = PATTERNS = tuple(_KNOWN)
+TILE_WISE, TWO_FOUR, VECTORS, ELEMENTS, TILES_AND_ELEMENTS, TWO_FOUR_TILES = PATTERNS = tuple(
+    _KNOWN
+)
 """The patterns, by their names in keys; `patterns/` says what each of them is."""
+
+IN_TILES = (TILE_WISE, TWO_FOUR_TILES)
+"""Patterns whose weights are all in tiles."""
+
+_WITH_BESIDE = (ELEMENTS, TILES_AND_ELEMENTS, TWO_FOUR_TILES)
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,9 @@ class Sparsity:
     pattern: one of `PATTERNS`. granularity: columns of a tile, or outputs of a vector. columns:
     most columns that are not all zero. structure: of the tiles, blocks being rows of a tile, of
     rows of vectors, or of the single weights of outputs. beside: of patterns with two parts, the
-    class of the other one. All are upper bounds, so that records and kernels serve every weight of
-    the class. Of 2:4 there is one class, `two_four()`.
+    class of the other one; of 2:4 in tiles that of the tiles' groups of rows. All are upper bounds,
+    so that records and kernels serve every weight of the class. Of 2:4 there is one class,
+    `two_four()`.
 
     The weight itself stays dense among a workload's constants: dense kernels multiply by its zeros,
     others find their tiles, vectors or single weights in it.
@@ -58,9 +67,9 @@ class Sparsity:
             raise InputError(f"pattern {self.pattern!r:.40}: one of {', '.join(PATTERNS)}")
         if self.granularity < 1:
             raise InputError(f"granularity {self.granularity}: columns of a tile, 1 or more")
-        if (self.beside is not None) != (self.pattern in (ELEMENTS, TILES_AND_ELEMENTS)):
-            raise InputError(f"beside {self.beside}: a structure of {ELEMENTS} and of "
-                             f"{TILES_AND_ELEMENTS}, and of these alone")  # fmt: skip
+        if (self.beside is not None) != (self.pattern in _WITH_BESIDE):
+            names = ", ".join(_WITH_BESIDE)
+            raise InputError(f"beside {self.beside}: a structure of {names}, and of these alone")
 
     @classmethod
     def two_four(cls) -> Sparsity:
@@ -95,8 +104,13 @@ class Sparsity:
 
     @property
     def tiles_alone(self) -> Sparsity:
-        """The class of the tiles, where single weights stand beside them."""
+        """The class of the tiles, where single weights stand beside them or groups are known."""
         return replace(self, pattern=TILE_WISE, beside=None)
+
+    @property
+    def less_known(self) -> Sparsity | None:
+        """The class that tells less of the same weights; None where that is nothing."""
+        return self.tiles_alone if self.pattern == TWO_FOUR_TILES else None
 
     @property
     def in_vectors(self) -> tuple[int, Structure] | None:

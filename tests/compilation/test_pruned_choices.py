@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autoq.compilation.selection import choose
@@ -52,6 +54,30 @@ def test_the_faster_of_both_records_decides(
         *([_record(PRUNED.dense, "gemm_wgmma", dense)] if dense else []),
     ]
     assert _chosen(*records) == expected
+
+
+@pytest.mark.parametrize(
+    ("own", "tiles", "dense", "expected"),
+    [
+        (None, 1e-6, 2e-6, "gemm_tile_wise"), (None, 2e-6, 1e-6, "gemm_wgmma"),
+        (1e-6, 2e-6, 3e-6, "gemm_tile_picked"), (3e-6, 2e-6, None, "gemm_tile_wise"),
+    ],
+)  # fmt: skip
+def test_records_of_tiles_serve_those_that_are_2_4_inside(
+    own: float | None, tiles: float, dense: float | None, expected: str
+) -> None:
+    """Of what is recorded of the weight's class, of its tiles alone and of no zeros the fastest."""
+    known = Sparsity("tvw", 128, 256, Structure(384, 192, 224), Structure(96, 48, 56))
+    inside = replace(PRUNED, sparsity=known)
+    assert inside.knowing_less == (PRUNED, PRUNED.dense)
+    records = [
+        *([_record(inside, "gemm_tile_picked", own)] if own else []),
+        _record(PRUNED, "gemm_tile_wise", tiles),
+        *([_record(PRUNED.dense, "gemm_wgmma", dense)] if dense else []),
+    ]
+    database = Database([Lines("records.jsonl", records, (), False)])
+    chosen = choose(inside, Host(TARGET, CARD.name), database, TEMPLATES)
+    assert chosen is not None and chosen.template.name == expected
 
 
 def test_times_of_different_devices_are_not_compared() -> None:

@@ -10,7 +10,7 @@ from pruned_products.networks_plot import Speedup, dense_speedups, speedups
 from autoq.pruning.pattern import Pattern
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import ELEMENTS, TILE_WISE, VECTORS
+from autoq.templates.sparse.sparsity import ELEMENTS, TILE_WISE, TWO_FOUR_TILES, VECTORS
 
 NMT = NETWORKS["NMT, a step of 128 sentences"]
 
@@ -89,7 +89,8 @@ def test_patterns_with_a_layer_that_was_not_measured_are_left_out():
     [
         ("int8", Pattern.make("bw", 16), VECTORS),
         ("int8", Pattern.make("bw", 64), TILE_WISE),
-        ("int8", Pattern.make("tvw", 64), TILE_WISE),
+        ("int8", Pattern.make("tvw", 64), TWO_FOUR_TILES),
+        ("int8", Pattern.make("tvw", 64, "4:16"), TILE_WISE),
         ("float32", Pattern.make("bw", 16), ELEMENTS),
     ],
 )

@@ -87,11 +87,13 @@ FLOAT_PRODUCTS = [
 ]  # fmt: skip
 TILES = Sparsity("tw", 16, 40, Structure(96, 32, 64))
 SINGLE = Sparsity("ew", 1, 48, Structure(192, 4, 12), Structure(160, 24, 40))
+INSIDE = Sparsity("tvw", 16, 40, Structure(96, 32, 64), Structure(24, 8, 16))
 BESIDE = Sparsity("tew", 16, 48, Structure(96, 32, 32), Structure(128, 4, 10))
 SPARSE = [
     Gemm(40, 50, 70, sparsity=SINGLE), Gemm(40, 50, 70, sparsity=BESIDE),
     Gemm(40, 50, 70, sparsity=TILES), Gemm(40, 52, 80, sparsity=Sparsity.two_four()),
     Gemm(40, 50, 80, sparsity=TILES), Gemm(40, 52, 80, sparsity=TILES),
+    Gemm(40, 52, 80, sparsity=INSIDE),
     Conv2d(1, 5, 6, 16, 50, 2, 3, padding=(0, 1, 1, 1), sparsity=TILES),
     Gemm(48, 64, 70, sparsity=Sparsity("vectors", 32, 64, Structure(96, 28, 40))),
     FloatGemm(40, 72, 64, weight_dtype="float16", sparsity=TILES),

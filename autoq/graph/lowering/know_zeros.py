@@ -19,6 +19,7 @@ from autoq.graph.known_zeros import (
     tile_and_element_classes,
     tile_wise_classes,
     two_four_classes,
+    two_four_tile_classes,
     vector_classes,
 )
 from autoq.templates.base import Template
@@ -30,6 +31,7 @@ RECOGNISERS: tuple[Callable[[np.ndarray], Iterable[Sparsity]], ...] = (
     narrow_vectors,
     full_tile_classes,
     tile_and_element_classes,
+    two_four_tile_classes,
     tile_wise_classes,
     two_four_classes,
     vector_classes,
@@ -45,7 +47,10 @@ _LEAST_ZEROS = 0.05
 
 
 def know_zeros(graph: Graph, target: Target, templates: Sequence[Template]) -> None:
-    """Give each layer's workload the first class of its weight that a template makes use of."""
+    """Give each layer's workload the first class of its weight that a template makes use of.
+
+    It has to make use of what the class tells beyond the class that tells less.
+    """
     graph.nodes = [
         _knowing(node, target, templates) if isinstance(node, Layer) else node
         for node in graph.nodes
@@ -65,6 +70,8 @@ def _knowing(layer: Layer, target: Target, templates: Sequence[Template]) -> Lay
             knowing = layer.workload.with_sparsity(sparsity)
             if knowing is None:
                 return layer
-            if len(matching(knowing, target, templates)) > len(dense):
+            less = knowing.knowing_less[0]
+            without = dense if less == layer.workload else matching(less, target, templates)
+            if len(matching(knowing, target, templates)) > len(without):
                 return dataclasses.replace(layer, workload=knowing)
     return layer

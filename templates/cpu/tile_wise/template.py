@@ -19,7 +19,7 @@ from autoq.templates.cpu.tile_wise.config import (
 )
 from autoq.templates.cpu.tile_wise.tiles import TileWiseCpuTiling, kernel
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import TILE_WISE
+from autoq.templates.sparse.sparsity import IN_TILES
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -27,7 +27,7 @@ from autoq.templates.workload import Constants
 def is_tile_wise(workload: object, target: Target) -> bool:
     """A product on a CPU whose weight is tile-wise, of bytes or float32, without a table."""
     found = isinstance(workload, Gemm) and workload.sparsity is not None
-    return found and workload.sparsity.pattern == TILE_WISE and finishes_rows(workload, target)
+    return found and workload.sparsity.pattern in IN_TILES and finishes_rows(workload, target)
 
 
 def tile_wise_template(

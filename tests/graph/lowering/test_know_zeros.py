@@ -15,6 +15,7 @@ from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
+from autoq.templates.sparse.sparsity import TILE_WISE, TWO_FOUR_TILES
 from autoq.templates.target import parse_target
 
 BYTES = Gemm(64, 256, 320)
@@ -61,6 +62,28 @@ def test_2_4_weights_have_kernels_wherever_sparse_tensor_cores_are() -> None:
         for arch in ("sm_80", "sm_86", "sm_89"):
             assert kernels(dense, pattern, 0.5, f"cuda:{arch}") == ["gemm_two_four_mma_sync"]
         assert "gemm_two_four_mma_sync" not in kernels(dense, pattern, 0.5, "cuda:sm_75")
+
+
+def test_2_4_inside_tiles_is_known_where_a_kernel_makes_use_of_it() -> None:
+    """Elsewhere, with other vectors inside tiles and without any, the class is that of tiles."""
+    of_tiles = {"gemm_tile_picked_mma_sync"}
+    for dense in (BYTES, HALVES):
+        for granularity in (16, 64):
+            pattern = Pattern.make("tvw", granularity)
+            for arch in ("sm_80", "sm_86", "sm_89"):
+                found = kernels(dense, pattern, 0.75, f"cuda:{arch}")
+                assert set(found) == of_tiles | {"gemm_tile_two_four_mma_sync"}
+            others = (Pattern.make("tvw", granularity, "8:16"), Pattern.make("tw", granularity))
+            for other in others:
+                found = kernels(dense, other, 0.75, "cuda:sm_80")
+                assert "gemm_tile_two_four_mma_sync" not in found
+            _, constants = pruned_case(np.random.default_rng(1), dense, pattern, 0.75)
+            expected = {"cuda:sm_80": TWO_FOUR_TILES, "cuda:sm_90a": TILE_WISE}
+            if dense is BYTES:  # a CPU has no kernel of 16-bit floats
+                expected["cpu"] = TILE_WISE
+            for target, name in expected.items():
+                known = knowing(dense, constants, parse_target(target)).sparsity
+                assert known.pattern == name
 
 
 def test_blocks_of_16_bit_floats_are_tiles_and_few_values_single_ones() -> None:

@@ -66,7 +66,7 @@ __device__ __forceinline__ void store_rows(
 
 ROW_WORDS and ROW_PITCH are words of a row of y and of a row of outputs in shared memory."""
 
-WORDS = (
+_WORDS = (
     r"""
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW_WORDS = N * OUT_BYTES / 4;
 // Eight rows of a fragment in different banks, and a word more, which is read behind the last one.
@@ -105,19 +105,19 @@ template <Form FORM> __device__ __forceinline__ void lay_out_as(
     const SUM* sums, unsigned* to, const int* terms, Channels own, int lane) {
   constexpr int LOWER = PAIRED ? 1 : 8;  // rows between the two of a thread
   unsigned char* first = reinterpret_cast<unsigned char*>(to) +
-      (lane / 4) * (PAIRED ? 2 : 1) * (ROW_PITCH * 4) + lane % 4 * 2 * OUT_BYTES;
+      LANE_AT;
   #pragma unroll
   for (int j = 0; j < WIDTH / 8; ++j) {
-    const int at = 8 * j + lane % 4 * 2;
+    const int at = COLUMN_AT;
     const Raw<ACC, 4> bias = pairs<ACC>(terms + at);
     if constexpr (!WIDE) {
       own.scale = pairs<float>(terms + WIDTH + at);SHIFTS;
     }
     ACC acc[4];
     #pragma unroll
-    for (int i = 0; i < 4; ++i) acc[i] = bits_of(sums[4 * j + i]);
+    for (int i = 0; i < 4; ++i) acc[i] = bits_of(sums[SUM_AT]);
     const Raw<OUT, 4> raw = outputs<FORM>(acc, bias, {}, own);
-    unsigned char* upper = first + 8 * j * OUT_BYTES;
+    unsigned char* upper = first + EIGHT_AT;
     unsigned char* lower = upper + LOWER * (ROW_PITCH * 4);
     if constexpr (OUT_BYTES == 1) {
       *reinterpret_cast<unsigned short*>(upper) = (unsigned short)raw.word[0];
@@ -145,11 +145,41 @@ __device__ __forceinline__ void lay_out(
 """
     + STORE_WORDS
 )
+
+
+def _of_lanes(places: dict[str, str]) -> str:
+    source = _WORDS
+    for mark, place in places.items():
+        source = source.replace(mark, place)
+    return source
+
+
+WORDS = _of_lanes(
+    {
+        "LANE_AT": "(lane / 4) * (PAIRED ? 2 : 1) * (ROW_PITCH * 4) + lane % 4 * 2 * OUT_BYTES",
+        "COLUMN_AT": "8 * j + lane % 4 * 2",
+        "SUM_AT": "4 * j + i",
+        "EIGHT_AT": "8 * j * OUT_BYTES",
+    }
+)
 """What `sums_source.SUMS` has, of finished outputs; entries are those of `pack_words`.
 
 AT_ONCE stands for how many rows of a lane are read at once, READ_ROW for one that is there, and
 ENTRY_AT for what reads an entry, from memory or from wherever it is. PAIRED says whether the two
 rows of a thread are neighbours, or eight apart."""
+
+COLUMNS_WORDS = _of_lanes(
+    {
+        "LANE_AT": "lane % 4 * 2 * (ROW_PITCH * 4) + lane / 4 * 2 * OUT_BYTES",
+        "COLUMN_AT": "j / 2 * 16 + lane / 4 * 2",
+        "SUM_AT": "4 * j + i % 2 * 2 + i / 2",
+        "EIGHT_AT": "j / 2 * 16 * OUT_BYTES + j % 2 * 8 * (ROW_PITCH * 4)",
+    }
+)
+"""The same where columns of y are the rows of an instruction, of which a lane has two neighbours.
+
+Its columns are eight rows of y, of which a lane has two neighbours as well: PAIRED. Of 16 columns
+the sums of the first eight rows come first."""
 
 SHIFTS = """
       own.shift = pairs<float>(terms + 2 * WIDTH + at)"""

@@ -9,7 +9,7 @@ import numpy as np
 from autoq.templates.cuda.device.launch.mapped import Mapped
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, MAX_BOX, nhwc_strides, tiled_map
-from autoq.templates.cuda.pruned.picked.picks import WORD_BYTES
+from autoq.templates.cuda.pruned.picked.steps import WORD_BYTES
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
 

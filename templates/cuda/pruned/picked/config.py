@@ -15,7 +15,8 @@ from autoq.templates.cuda.device.turned.row_steps import (
 )
 from autoq.templates.cuda.pruned.picked.bordered import Bordered
 from autoq.templates.cuda.pruned.picked.operand import Operand
-from autoq.templates.cuda.pruned.picked.picks import STEP_WORDS, WORD_BYTES, blocks_of_all
+from autoq.templates.cuda.pruned.picked.picks import blocks_of_all
+from autoq.templates.cuda.pruned.picked.steps import STEP_WORDS, WORD_BYTES
 from autoq.templates.cuda.pruned.tile_wise.outputs import ENTRY_WORDS
 from autoq.templates.cuda.pruned.tile_wise.tiling import (
     BESIDE_SUMS,

@@ -28,7 +28,7 @@ from autoq.templates.cuda.pruned.picked.load_source import (
     ROWS_BOX,
 )
 from autoq.templates.cuda.pruned.picked.multiply_source import MULTIPLY
-from autoq.templates.cuda.pruned.picked.pack import pack_schedule, schedule_specs
+from autoq.templates.cuda.pruned.picked.pack import StagesOf, pack_schedule, schedule_specs
 from autoq.templates.cuda.pruned.picked.pick_source import BORDERED, NEAR, PICK
 from autoq.templates.cuda.pruned.picked.store_source import HELP_SIDES, NO_HELP
 from autoq.templates.cuda.pruned.picked.turned_source import TURNED, TURNED_BOX
@@ -186,9 +186,11 @@ def packed_all(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
     return (*schedule_specs(tiling), *tiling.epilogue.constant_parameters())
 
 
-def pack_all(tiling: PickedTiling, constants: Constants) -> tuple[np.ndarray, ...]:
-    """The schedule, and what the epilogue reads."""
+def pack_all(
+    tiling: PickedTiling, constants: Constants, stages_of: StagesOf | None = None
+) -> tuple[np.ndarray, ...]:
+    """The schedule, as `pack_schedule` makes it, and what the epilogue reads."""
     constants = tiling.operand.constants(constants)
-    schedule = pack_schedule(tiling, constants)
+    schedule = pack_schedule(tiling, constants, stages_of)
     specs = tiling.epilogue.constant_parameters()
     return (*schedule.arrays, *terms_in_order(tiling.view, specs, schedule.columns, constants))

@@ -24,12 +24,12 @@ from autoq.templates.cuda.device.memory.tma import (
 )
 from autoq.templates.cuda.device.turned.row_steps import LINE_BYTES, STAGE_K
 from autoq.templates.cuda.device.wgmma_workloads import im2col_reaches, supports_im2col
-from autoq.templates.cuda.pruned.picked.picks import NO_ROW
+from autoq.templates.cuda.pruned.picked.steps import NO_ROW
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import TILE_WISE
+from autoq.templates.sparse.sparsity import IN_TILES
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
@@ -141,7 +141,7 @@ def operand_of(workload: object) -> Operand | None:
     images, product = None, workload
     if isinstance(workload, Conv2d | FloatConv2d):
         images, product = workload, _as_product(workload)
-    view = pruned_product(product, TILE_WISE)
+    view = pruned_product(product, *IN_TILES)
     if view is None or view.value.bytes == 4:
         return None
     found = Operand(view, images)

@@ -7,7 +7,8 @@ which no tile computes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.cuda.device.mma.wgmma import K_BYTES
 from autoq.templates.cuda.device.turned.row_steps import row_steps
 from autoq.templates.cuda.pruned.picked.config import PickedTiling
-from autoq.templates.cuda.pruned.picked.picks import NO_ROW, WORD_BYTES, pick_rows
+from autoq.templates.cuda.pruned.picked.picks import pick_rows
+from autoq.templates.cuda.pruned.picked.steps import NO_ROW, WORD_BYTES
 from autoq.templates.cuda.pruned.tile_wise.outputs import first_columns
 from autoq.templates.cuda.pruned.tile_wise.pack import Schedule
 from autoq.templates.sparse.pruned_matrix import Tile
@@ -23,6 +25,9 @@ from autoq.templates.sparse.tiles import tiles_of
 from autoq.templates.workload import Constants
 
 _UNIT_BYTES = 16
+
+StagesOf = Callable[[Any, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""The stages uint8 [stages, bytes] of a tiling's tile: of a weight [n, k], its columns and rows."""
 
 
 def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
@@ -35,14 +40,17 @@ def schedule_specs(tiling: PickedTiling) -> tuple[TensorSpec, ...]:
     )
 
 
-def pack_schedule(tiling: PickedTiling, constants: Constants) -> Schedule:
+def pack_schedule(
+    tiling: PickedTiling, constants: Constants, given: StagesOf | None = None
+) -> Schedule:
     """values, tiles and places of a weight.
 
     values: of each stage columns of 16 bytes along k, one below the other for all columns of a
     tile, as wgmma reads them unswizzled, and behind them the words of `Picks`. tiles: the first
     stage, stages, then the first column of y and the number of columns, or the first of the words'
-    entries and their number.
+    entries and their number. given: what packs the stages of a tile in another way.
     """
+    made_of = stages_of if given is None else given
     view = tiling.view
     weight = view.weight(constants)
     found = tiles_of(weight.T != 0, tiling.granularity)
@@ -53,12 +61,12 @@ def pack_schedule(tiling: PickedTiling, constants: Constants) -> Schedule:
         if index is None:
             continue
         own = found[index].columns
-        made = _stages_of(tiling, weight, own, found[index].rows)
+        made = made_of(tiling, weight, own, found[index].rows)
         values[stage : stage + len(made)] = made
         tiles[number] = stage, len(made), starts[index], starts[index + 1] - starts[index]
         stage += len(made)
     if not found:  # a tile without columns, so that kernels know no sums without products
-        made = _stages_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        made = made_of(tiling, weight, np.zeros(0, np.int64), np.zeros(0, np.int64))
         values[: len(made)] = made
         tiles[0] = 0, len(made), 0, view.n
     nothing = Tile(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -85,7 +93,7 @@ def _in_groups(lengths: Sequence[int], groups: int, sides: int) -> list[int | No
     return order
 
 
-def _stages_of(
+def stages_of(
     tiling: PickedTiling, weight: np.ndarray, columns: np.ndarray, kept: np.ndarray
 ) -> np.ndarray:
     """A tile's stages, uint8 [stages, bytes]; at least one, of zeros where nothing is kept."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 from autoq.templates.cuda.device.launch.occupancy import blocks_held
 from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
@@ -44,9 +46,90 @@ class PickedCut(PickedTiling):
     def listed(self) -> bool:
         return False
 
+    @property
+    def next_at(self) -> int:
+        """Bytes of a stage before the word that says how many stages of x begin with the next one.
+
+        It is one of what the second step picks, with which none begins.
+        """
+        return self.picks_at + self.picks_bytes
+
+
+class BlockKnobs(Protocol):
+    """Knobs of every kernel whose block computes one tile, and whose warps share its rows."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def warps(self) -> int: ...
+
+    @property
+    def x_stages(self) -> int: ...
+
+    @property
+    def stages(self) -> int: ...
+
+
+class BlockTiling(ABC):
+    """A product in tiles of a block each, cut by a configuration."""
+
+    operand: Operand
+    config: BlockKnobs
+
+    @property
+    @abstractmethod
+    def cut(self) -> PickedCut:
+        """The same tiles of wgmma's kernel, of whose stages the rings are."""
+
+    @property
+    @abstractmethod
+    def registers(self) -> int:
+        """About those of a thread."""
+
+    @property
+    def sides(self) -> int:
+        """Tiles that a block computes of the same rows of x, each by warps of its own."""
+        return 1
+
+    @property
+    def threads(self) -> int:
+        return 32 * self.config.warps * self.sides
+
+    @property
+    def blocks_m(self) -> int:
+        """How many times 16 rows a warp has."""
+        return self.config.rows // (WARP_M * self.config.warps)
+
+    @property
+    def blocks(self) -> int:
+        return self.cut.groups * self.cut.row_tiles
+
+    @property
+    def sums(self) -> int:
+        """Accumulators of a thread."""
+        return self.blocks_m * self.cut.width // 2
+
+    @property
+    def smem_bytes(self) -> int:
+        """The rings, 16 rows of outputs of each warp, and the terms of each four warps."""
+        config, cut = self.config, self.cut
+        weights = self.sides * config.stages * cut.weight_bytes
+        rings = config.x_stages * cut.x_stage_bytes + weights
+        return rings + self.staged_bytes + self.threads // 128 * 4 * cut.terms_of_tile
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of 16 rows of outputs of each warp."""
+        return 4 * self.threads // 32 * WARP_M * self.cut.row_pitch
+
+    def resident(self, target: Target) -> int:
+        """Blocks that a multiprocessor has shared memory, registers and threads for."""
+        return blocks_held(self.smem_bytes, self.registers, self.threads, target)
+
 
 @dataclass(frozen=True)
-class PickedMmaTiling:
+class PickedMmaTiling(BlockTiling):
     """A tile-wise product cut by a configuration."""
 
     operand: Operand
@@ -64,36 +147,5 @@ class PickedMmaTiling:
         )
 
     @property
-    def threads(self) -> int:
-        return 32 * self.config.warps
-
-    @property
-    def blocks_m(self) -> int:
-        """Instructions that a warp has below each other."""
-        return self.config.rows // (WARP_M * self.config.warps)
-
-    @property
-    def blocks(self) -> int:
-        return self.cut.tiles * self.cut.row_tiles
-
-    @property
-    def sums(self) -> int:
-        """Accumulators of a thread."""
-        return self.blocks_m * self.cut.width // 2
-
-    @property
     def registers(self) -> int:
-        """About those of a thread."""
         return self.sums + self.blocks_m * _PICKING + _OTHER
-
-    @property
-    def smem_bytes(self) -> int:
-        """The rings, 16 rows of outputs of each warp, and the terms of each four warps."""
-        config, cut = self.config, self.cut
-        rings = config.x_stages * cut.x_stage_bytes + config.stages * cut.weight_bytes
-        rows = 4 * config.warps * WARP_M * cut.row_pitch
-        return rings + rows + config.warps // 4 * 4 * cut.terms_of_tile
-
-    def resident(self, target: Target) -> int:
-        """Blocks that a multiprocessor has shared memory, registers and threads for."""
-        return blocks_held(self.smem_bytes, self.registers, self.threads, target)

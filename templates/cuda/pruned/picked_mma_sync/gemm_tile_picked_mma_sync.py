@@ -19,6 +19,7 @@ from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaConfig, PickedMmaTiling
 from autoq.templates.cuda.pruned.picked_mma_sync.cost import estimated_seconds, features
 from autoq.templates.cuda.pruned.picked_mma_sync.kernel import build_kernel
+from autoq.templates.cuda.pruned.picked_mma_sync.pack import stages_of
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage
@@ -92,9 +93,13 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[PickedMmaConfig]:
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> PickedMmaConfig:
-    """The legal configuration of least estimated time."""
+    """The legal configuration of least estimated time, with the most stages."""
     legal = space(workload, target).enumerate()
-    return min(legal, key=lambda config: estimate(workload, config, target))
+
+    def preference(config: PickedMmaConfig) -> tuple[float, int, int]:
+        return estimate(workload, config, target), -config.x_stages, -config.stages
+
+    return min(legal, key=preference)
 
 
 def estimate(workload: Gemm | FloatGemm, config: PickedMmaConfig, target: Target) -> float:
@@ -113,7 +118,7 @@ def pack(
     workload: Gemm | FloatGemm, config: PickedMmaConfig, constants: Constants
 ) -> tuple[np.ndarray, ...]:
     """What `pack_all` gives."""
-    return pack_all(_tiling(workload, config).cut, constants)
+    return pack_all(_tiling(workload, config).cut, constants, stages_of)
 
 
 def packed(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> tuple[TensorSpec, ...]:

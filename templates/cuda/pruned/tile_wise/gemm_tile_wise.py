@@ -30,20 +30,20 @@ from autoq.templates.cuda.pruned.tile_wise.space import DEPTHS, ROWS, WIDEST, ti
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Initially, Program, Stage, Workspace
-from autoq.templates.sparse.sparsity import TILE_WISE
+from autoq.templates.sparse.sparsity import IN_TILES
 from autoq.templates.target import Target
 from autoq.templates.workload import Constants
 
 
 def _view(workload: Gemm | FloatGemm) -> PrunedProduct:
-    view = pruned_product(workload, TILE_WISE)
+    view = pruned_product(workload, *IN_TILES)
     assert view is not None
     return view
 
 
 def matches(workload: object, target: Target) -> bool:
     """Tile-wise weights of up to 256 columns a tile, of bytes or 16-bit floats, on wgmma."""
-    view = pruned_product(workload, TILE_WISE)
+    view = pruned_product(workload, *IN_TILES)
     if view is None or view.value.bytes == 4 or not target.has_wgmma:
         return False
     if view.sparsity.granularity > WIDEST:

@@ -19,7 +19,7 @@ from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.turn import TURN_TILE, TURN_UNITS, turn_sizes
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.device.scattered.words_source import SHIFTS, WORDS
+from autoq.templates.cuda.device.scattered.words_source import COLUMNS_WORDS, SHIFTS, WORDS
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.gather_source import GATHER
 from autoq.templates.cuda.pruned.tile_wise.help_source import (
@@ -36,7 +36,7 @@ from autoq.templates.cuda.pruned.tile_wise.item_source import ITEM
 from autoq.templates.cuda.pruned.tile_wise.multiply_source import MULTIPLY
 from autoq.templates.cuda.pruned.tile_wise.outputs import TileOutputs
 from autoq.templates.cuda.pruned.tile_wise.pack import pack_schedule, schedule_specs
-from autoq.templates.cuda.pruned.tile_wise.sums_source import SUMS
+from autoq.templates.cuda.pruned.tile_wise.sums_source import COLUMNS_SUMS, SUMS
 from autoq.templates.cuda.pruned.tile_wise.tiling import HELPING, WARPGROUP
 from autoq.templates.epilogue.cuda.parameters.scalars import packed_scalars, packed_scales
 from autoq.templates.target import Target
@@ -111,7 +111,8 @@ def finish_source(tiling: TileOutputs, held: bool = False) -> str:
     epilogue = tiling.product.epilogue
     row_scale = "\n      own.row = __ldg(from.row_scale + row)" if epilogue.row_scale else ""
     shifts = SHIFTS if epilogue.float_bias else ""
-    finish = WORDS.replace("SHIFTS;", shifts + ";") if tiling.in_words else SUMS
+    words, sums = (COLUMNS_WORDS, COLUMNS_SUMS) if tiling.by_columns else (WORDS, SUMS)
+    finish = words.replace("SHIFTS;", shifts + ";") if tiling.in_words else sums
     at_once, row = ("8", "(r + i * step) % 16") if held else ("4", "(r + i * step)")
     finish = finish.replace("AT_ONCE", at_once).replace("READ_ROW", row)
     finish = finish.replace("ENTRY_AT", "*" if held else "__ldg")

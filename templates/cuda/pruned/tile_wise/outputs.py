@@ -45,6 +45,11 @@ class TileOutputs(ABC):
         """Whether the two rows of a thread are neighbours, or eight apart."""
 
     @property
+    def by_columns(self) -> bool:
+        """Whether columns of y are the rows of an instruction, and rows of y are `paired`."""
+        return False
+
+    @property
     def out_bytes(self) -> int:
         """Bytes of an output."""
         return element(self.product.epilogue.out_dtype).bytes

@@ -6,7 +6,7 @@ belongs to them: residuals lie there, and so do scales of rows.
 
 from __future__ import annotations
 
-SUMS = r"""
+_SUMS = r"""
 // A row of words whose place ZERO stays 0, for columns that no tile has.
 constexpr int ROW_PITCH = (WIDTH + 31) / 32 * 32 + 8, ZERO = ROW_PITCH - 8;
 __device__ __forceinline__ void begin_rows(unsigned* rows, int lane) {
@@ -18,27 +18,7 @@ __device__ __forceinline__ void begin_terms(int*, const Constants&, int, int, in
 __device__ __forceinline__ void await_terms(int) {}
 __device__ __forceinline__ int4 read_entry(const void*, const int4&, int) { return {}; }
 
-// 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
-__device__ __forceinline__ void lay_out(
-    const SUM* sums, unsigned* to, const int*, const Constants&, int lane) {
-  unsigned* own = to + (lane / 4) * (PAIRED ? 2 : 1) * ROW_PITCH;
-  constexpr int HALF = (PAIRED ? 1 : 8) * ROW_PITCH;
-  #pragma unroll
-  for (int part = 0; part < 4; ++part) {  // those of every fourth group of 32 columns
-    #pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
-      unsigned* at = own + ((lane % 4 * 2 + odd) ^ part);
-      #pragma unroll
-      for (int j = 0; j < WIDTH / 8; ++j) {
-        if (j / 4 % 4 != part) continue;
-        at[8 * j] = bits_of(sums[4 * j + odd]);
-        at[8 * j + HALF] = bits_of(sums[4 * j + 2 + odd]);
-      }
-    }
-  }
-}
-
-// Outputs [first, last) among the V columns from `column` on.
+LAY_OUT// Outputs [first, last) among the V columns from `column` on.
 __device__ __forceinline__ void store_part(
     OUT* y, const Raw<OUT, V>& raw, int at, int column, int first, int last) {
   #pragma unroll
@@ -95,4 +75,48 @@ __device__ __forceinline__ void store_rows(
         sums, from, places, y, first_row, count, tile, lane);
 }
 """
+
+_ROWS = r"""// 16 rows of sums of a warp in shared memory, in the order of y; `to` is the warp's.
+__device__ __forceinline__ void lay_out(
+    const SUM* sums, unsigned* to, const int*, const Constants&, int lane) {
+  unsigned* own = to + (lane / 4) * (PAIRED ? 2 : 1) * ROW_PITCH;
+  constexpr int HALF = (PAIRED ? 1 : 8) * ROW_PITCH;
+  #pragma unroll
+  for (int part = 0; part < 4; ++part) {  // those of every fourth group of 32 columns
+    #pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      unsigned* at = own + ((lane % 4 * 2 + odd) ^ part);
+      #pragma unroll
+      for (int j = 0; j < WIDTH / 8; ++j) {
+        if (j / 4 % 4 != part) continue;
+        at[8 * j] = bits_of(sums[4 * j + odd]);
+        at[8 * j + HALF] = bits_of(sums[4 * j + 2 + odd]);
+      }
+    }
+  }
+}
+
+"""
+
+_COLUMNS = r"""// 16 rows of sums of a warp, of instructions whose rows are columns of y.
+__device__ __forceinline__ void lay_out(
+    const SUM* sums, unsigned* to, const int*, const Constants&, int lane) {
+  #pragma unroll
+  for (int j = 0; j < WIDTH / 8; ++j) {
+    unsigned* own = to + (j % 2 * 8 + lane % 4 * 2) * ROW_PITCH;
+    #pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const int column = j / 2 * 16 + lane / 4 * 2 + odd, at = column ^ j / 4 % 4;
+      own[at] = bits_of(sums[4 * j + 2 * odd]);
+      own[at + ROW_PITCH] = bits_of(sums[4 * j + 2 * odd + 1]);
+    }
+  }
+}
+
+"""
+
+SUMS = _SUMS.replace("LAY_OUT", _ROWS)
 """begin_rows, begin_terms, await_terms, read_entry, lay_out and store_rows of sums."""
+
+COLUMNS_SUMS = _SUMS.replace("LAY_OUT", _COLUMNS)
+"""The same of sums as `words_source.COLUMNS_WORDS` has them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
-from autoq.templates.cuda.pruned.two_four.view import TwoFourView
+from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct
 from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES
 from autoq.templates.target import Target
 
@@ -52,7 +52,7 @@ class TwoFourConfig:
 class TwoFourTiling:
     """A 2:4 sparse product cut by a configuration."""
 
-    view: TwoFourView
+    view: TwoFourProduct
     config: TwoFourConfig
 
     @property

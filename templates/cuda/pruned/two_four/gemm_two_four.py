@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,11 +10,14 @@ import numpy as np
 from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
+from autoq.templates.composed.pruned_product import takes_constants_alone
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.cost import estimated_seconds
 from autoq.templates.cuda.pruned.two_four.space import COLUMNS, two_four_space
-from autoq.templates.cuda.pruned.two_four.view import TwoFourView, view_of
+from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct, two_four_product
+from autoq.templates.epilogue import Epilogue
+from autoq.templates.epilogue.cuda.short_forms.allowed import convertible
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
@@ -23,10 +27,19 @@ if TYPE_CHECKING:
     from tvm.tirx import PrimFunc
 
 
-def _view(workload: Gemm | FloatGemm) -> TwoFourView:
-    view = view_of(workload)
+def _view(workload: Gemm | FloatGemm) -> TwoFourProduct:
+    view = two_four_product(workload, every_form=True)
     assert view is not None
     return view
+
+
+def _finished(workload: Gemm | FloatGemm) -> bool:
+    """Whether constants of columns alone follow sums, or bytes that are added to its own bytes."""
+    if isinstance(workload, Gemm):
+        epilogue = workload.epilogue
+        if epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue):
+            workload = replace(workload, epilogue=Epilogue(epilogue.out_dtype))
+    return takes_constants_alone(workload)
 
 
 def matches(workload: object, target: Target) -> bool:
@@ -35,8 +48,8 @@ def matches(workload: object, target: Target) -> bool:
     Rows of y are whole words, and no scales of rows follow the sums. A residual is one of bytes,
     added to the bytes that the sums have become.
     """
-    view = view_of(workload)
-    if view is None or not target.has_wgmma:
+    view = two_four_product(workload, every_form=True)
+    if view is None or not target.has_wgmma or not _finished(view.workload):
         return False
     work = view.workload
     tiling = TwoFourTiling(view, TwoFourConfig(COLUMNS[-1], 1, 1, 2, 4))

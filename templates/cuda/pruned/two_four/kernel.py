@@ -32,7 +32,7 @@ from autoq.templates.cuda.pruned.two_four.finish_source import (
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms, pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
-from autoq.templates.cuda.pruned.two_four.view import TwoFourView
+from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct
 from autoq.templates.epilogue.cuda.short_forms.choice import ShortForm
 from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES, packed_long_table
 from autoq.templates.epilogue.cuda.thread.form_choice import form_choice
@@ -51,8 +51,7 @@ __device__ __forceinline__ void hold(float& v) { asm volatile("" : "+f"(v) : : "
 
 def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
     """The epilogue of a thread's two columns of two rows of y."""
-    view = tiling.view
-    return ThreadEpilogue(view.as_conv2d(tiling.terms), 4, view.floating, view.shortened)
+    return tiling.view.thread_epilogue(tiling.terms)
 
 
 def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
@@ -211,7 +210,7 @@ def build_kernel(tiling: TwoFourTiling, target: Target, ahead: int = 0) -> PrimF
     return overlapping(main.specialize(**absent))
 
 
-def _long_table(view: TwoFourView, terms: Constants, found: ShortForm) -> list[np.ndarray]:
+def _long_table(view: TwoFourProduct, terms: Constants, found: ShortForm) -> list[np.ndarray]:
     """The table that the short form selects entries of, as float32, where there is one."""
     if not (view.shortened and view.epilogue.table):
         return []

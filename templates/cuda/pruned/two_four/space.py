@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoq.search.space import Space
 from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.cost import features
-from autoq.templates.cuda.pruned.two_four.view import TwoFourView
+from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct
 from autoq.templates.target import Target
 
 COLUMNS = (64, 128, 192, 256)
@@ -18,7 +18,7 @@ _OTHER_REGISTERS = 32
 _OF_AN_INSTRUCTION = 27
 
 
-def two_four_space(view: TwoFourView, target: Target) -> Space[TwoFourConfig]:
+def two_four_space(view: TwoFourProduct, target: Target) -> Space[TwoFourConfig]:
     """Rings and sums that fit a multiprocessor."""
 
     def tiling_of(config: TwoFourConfig) -> TwoFourTiling:

@@ -9,38 +9,53 @@ from typing import Any
 import numpy as np
 
 from autoq.templates.arrays.element import Element, element
-from autoq.templates.composed.pruned_product import takes_constants_alone
-from autoq.templates.epilogue import Epilogue, pack_scalars
+from autoq.templates.composed.pruned_product import PrunedProduct, pruned_product
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.short_forms.allowed import convertible, readable
 from autoq.templates.epilogue.cuda.short_forms.choice import Operands, ShortForm, short_form
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ
-from autoq.templates.operators.conv2d import Conv2d
+from autoq.templates.epilogue.cuda.thread.thread_epilogue import ThreadEpilogue
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import TWO_FOUR
 from autoq.templates.workload import Constants
 
+THREAD_VALUES = 4
+"""Outputs that an epilogue finishes at a time."""
+
 
 @dataclass(frozen=True)
-class TwoFourView:
+class TwoFourProduct:
     """A product `y [m, n] = x [m, k] @ weight.T` with a 2:4 sparse weight [n, k].
 
-    floating: whether sums are float32. The epilogue of a product of floats takes sums that are
-    scaled already. Constants of its columns follow a sum, and bytes that are added to its own.
+    every_form: whether the kernel has the short forms of the epilogue that tables and residuals
+    allow, too.
     """
 
-    workload: Gemm | FloatGemm
-    epilogue: Epilogue
-    floating: bool
+    product: PrunedProduct
+    every_form: bool
+
+    @property
+    def workload(self) -> Gemm | FloatGemm:
+        return self.product.workload
+
+    @property
+    def epilogue(self) -> Epilogue:
+        return self.product.epilogue
+
+    @property
+    def floating(self) -> bool:
+        """Whether sums are float32."""
+        return self.product.floating
 
     @property
     def value(self) -> Element:
         """The type of x."""
-        return element(self.workload.in_dtype)
+        return self.product.value
 
     @property
     def residual(self) -> bool:
-        """Whether bytes are added."""
+        """Whether something is added."""
         return self.epilogue.residual_dtype is not None
 
     @property
@@ -56,65 +71,40 @@ class TwoFourView:
     @property
     def shortened(self) -> bool:
         """Whether operands may allow a short form of the epilogue."""
-        return not self.floating and (readable(self.epilogue) or convertible(self.epilogue))
+        epilogue = self.epilogue
+        if self.every_form:
+            return not self.floating and (readable(epilogue) or convertible(epilogue))
+        plain = readable(epilogue) and not epilogue.row_scale
+        return not self.floating and plain and not epilogue.table
 
-    def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
-        """The short form that the epilogue's terms allow."""
-        return short_form_of(self.epilogue, self.workload.in_dtype, terms, self.shortened)
-
-    def as_conv2d(self, columns: int) -> Conv2d:
-        """What an epilogue of so many columns knows: rows of y are images, columns channels."""
-        return Conv2d(n=self.workload.m, h=1, w=1, c=1, k=columns, r=1, s=1, epilogue=self.epilogue)
+    def thread_epilogue(self, columns: int) -> ThreadEpilogue:
+        """The epilogue of `THREAD_VALUES` of so many columns of y."""
+        whole = self.product.thread_epilogue(columns, THREAD_VALUES)
+        return replace(whole, shortened=self.shortened)
 
     def terms(self, constants: Constants) -> Mapping[str, Any]:
         """Constants of the epilogue by name, with the zero point of x in the bias."""
-        n = len(constants["weight"])
-        if not self.floating:
-            sums = np.asarray(constants["weight"]).astype(np.int64).sum(axis=1)
-            bias = np.asarray(constants["bias"]) - int(constants.get("x_zero_point", 0)) * sums
-            return {**constants, "bias": bias.astype(np.int32)}
-        made = {"bias": np.zeros(n, np.int32), "scale": np.ones(n, np.float32)}
-        made["scalars"] = pack_scalars()
-        return made | ({"float_bias": constants["bias"]} if self.epilogue.float_bias else {})
+        return self.product.terms(constants)
+
+    def short_form(self, terms: Mapping[str, Any]) -> ShortForm:
+        """The short form that the epilogue's terms allow; none of its words unless shortened.
+
+        terms: constants of the epilogue by name, and the weight.
+        """
+        if not self.shortened:
+            return ShortForm(np.empty(0, np.float32))
+        operands = Operands(
+            self.workload.in_dtype, np.asarray(terms["weight"]), np.asarray(terms["bias"]),
+            np.asarray(terms["scale"], np.float32), np.asarray(terms["scalars"], np.float32),
+        )  # fmt: skip
+        found = short_form(replace(self.epilogue, uniform=False), operands)
+        of_sums = found.numbers[0] in (IS_CONVERTED, IS_READ)
+        return found if of_sums else ShortForm(np.zeros_like(found.numbers))
 
 
-def short_form_of(
-    epilogue: Epilogue, in_dtype: str, terms: Mapping[str, Any], shortened: bool
-) -> ShortForm:
-    """The short form of sums that the epilogue's terms allow; none of its words unless shortened.
-
-    in_dtype: of x. terms: constants of the epilogue by name, and the weight.
-    """
-    if not shortened:
-        return ShortForm(np.empty(0, np.float32))
-    operands = Operands(
-        in_dtype, np.asarray(terms["weight"]), np.asarray(terms["bias"]),
-        np.asarray(terms["scale"], np.float32), np.asarray(terms["scalars"], np.float32),
-    )  # fmt: skip
-    found = short_form(replace(epilogue, uniform=False), operands)
-    of_sums = found.numbers[0] in (IS_CONVERTED, IS_READ)
-    return found if of_sums else ShortForm(np.zeros_like(found.numbers))
-
-
-def _finished(workload: Gemm) -> bool:
-    """Whether constants of columns alone follow sums, or bytes that are added to its own bytes."""
-    epilogue = workload.epilogue
-    if epilogue.residual_dtype in ("int8", "uint8") and convertible(epilogue):
-        workload = replace(workload, epilogue=Epilogue(epilogue.out_dtype))
-    return takes_constants_alone(workload)
-
-
-def view_of(workload: object) -> TwoFourView | None:
+def two_four_product(workload: object, every_form: bool) -> TwoFourProduct | None:
     """The view of a 2:4 sparse product of bytes or 16-bit floats; None for all others."""
-    if not isinstance(workload, Gemm | FloatGemm):
+    product = pruned_product(workload, TWO_FOUR)
+    if product is None or product.value.bytes > 2:
         return None
-    if workload.sparsity is None or workload.sparsity.pattern != TWO_FOUR:
-        return None
-    if isinstance(workload, Gemm):
-        return TwoFourView(workload, workload.epilogue, False) if _finished(workload) else None
-    if not takes_constants_alone(workload):
-        return None
-    epilogue = Epilogue(
-        workload.out_dtype, float_bias=workload.bias, activation=workload.activation
-    )
-    return TwoFourView(workload, epilogue, True)
+    return TwoFourProduct(product, every_form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from autoq.templates.cuda.device.mma.mma_sync import MmaSync
-from autoq.templates.cuda.pruned.two_four_mma_sync.view import TwoFourProduct
+from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct
 
 WARP_WEIGHTS, WARP_BLOCKS = 64, 4
 """Weight rows of a warp, which a thread has eight neighbouring ones of, and instructions of 16."""
@@ -52,7 +52,7 @@ class TwoFourMmaTiling:
     @property
     def size(self) -> int:
         """Bytes of a value of x."""
-        return self.view.product.value.bytes
+        return self.view.value.bytes
 
     @property
     def atom(self) -> MmaSync:

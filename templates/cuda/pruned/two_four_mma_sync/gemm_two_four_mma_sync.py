@@ -8,6 +8,7 @@ from autoq.search.space import Space
 from autoq.templates.arrays.tensor_spec import TensorSpec
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.launch.thread_kernel import indexable
+from autoq.templates.cuda.pruned.two_four.view import THREAD_VALUES, two_four_product
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaConfig, TwoFourMmaTiling
 from autoq.templates.cuda.pruned.two_four_mma_sync.cost import estimated_seconds
 from autoq.templates.cuda.pruned.two_four_mma_sync.kernel import (
@@ -17,7 +18,6 @@ from autoq.templates.cuda.pruned.two_four_mma_sync.kernel import (
     packed_all,
 )
 from autoq.templates.cuda.pruned.two_four_mma_sync.space import two_four_mma_space
-from autoq.templates.cuda.pruned.two_four_mma_sync.view import THREAD_VALUES, two_four_product
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.program import Program, Stage
@@ -30,7 +30,7 @@ _WIDEST = TwoFourMmaConfig(4, 1, 16, 2, 4, 1)
 
 
 def _tiling(workload: Gemm | FloatGemm, config: TwoFourMmaConfig) -> TwoFourMmaTiling:
-    view = two_four_product(workload)
+    view = two_four_product(workload, every_form=False)
     assert view is not None
     return TwoFourMmaTiling(view, config)
 
@@ -41,7 +41,7 @@ def matches(workload: object, target: Target) -> bool:
     Rows of y are whole words, and with a residual whole vectors of four.
     """
     capable = target.compute_capability >= _LEAST_COMPUTE_CAPABILITY and not target.has_wgmma
-    view = two_four_product(workload) if capable else None
+    view = two_four_product(workload, every_form=False) if capable else None
     if view is None:
         return False
     tiling, work = TwoFourMmaTiling(view, _WIDEST), view.workload

@@ -110,7 +110,7 @@ def packed_all(tiling: TwoFourMmaTiling) -> tuple[TensorSpec, ...]:
 def pack_all(tiling: TwoFourMmaTiling, constants: Constants) -> tuple[np.ndarray, ...]:
     """The weight, and what the epilogue reads of whole tiles."""
     view, specs = tiling.view, epilogue_of(tiling).constant_parameters()
-    terms = view.product.terms(constants)
+    terms = view.terms(constants)
     form = view.short_form(terms)
     own = pack_terms(view.epilogue, specs, terms, form, tiling.terms)
     return (pack_weight(tiling, constants), *own)

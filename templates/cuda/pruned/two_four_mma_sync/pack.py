@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.device.mma.fragments import QUAD, WARP, gather
-from autoq.templates.cuda.device.mma.registers import compress, metadata_words, to_words
+from autoq.templates.cuda.device.mma.fragments import QUAD, WARP
+from autoq.templates.cuda.device.mma.sparse_fragments import sparse_fragments
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import (
-    FRAGMENT_BYTES,
     STEPS,
     WARP_BLOCKS,
     WARP_WEIGHTS,
@@ -42,13 +41,8 @@ def pack_weight(tiling: TwoFourMmaTiling, constants: Constants) -> np.ndarray:
     whole = whole.reshape(-1, WARP_WEIGHTS, depth)[:, ROW_ORDER]
     # [blocks of 16 rows, steps of all stages, 16, k of an instruction]
     cut = whole.reshape(-1, atom.m, stages * STEPS, atom.k).transpose(0, 2, 1, 3)
-    kept, places = compress(np.ascontiguousarray(cut).reshape(-1, atom.k))
-    shape = (len(cut), stages, STEPS)
-    rows = kept.reshape(*shape, atom.m, atom.stored_k)
-    values = to_words(gather(rows, atom.a_fragment()), atom.a)
-    values = np.ascontiguousarray(values).view(np.uint8).reshape(*shape[:2], STEPS * FRAGMENT_BYTES)
-    pairs = places.reshape(*shape, atom.m, *places.shape[1:])
-    metadata = metadata_words(pairs, atom.metadata_fragment()).reshape(*shape, WARP)
+    values, metadata = sparse_fragments(atom, cut.reshape(len(cut), stages, STEPS, atom.m, atom.k))
+    values = values.reshape(len(cut), stages, -1)
     own = np.concatenate([values, _by_lanes(tiling, metadata)], axis=-1)
     own = own.reshape(tiling.weight_tiles, -1, stages, tiling.block_bytes)
     return np.ascontiguousarray(own.transpose(0, 2, 1, 3)).reshape(weight_spec(tiling).shape)

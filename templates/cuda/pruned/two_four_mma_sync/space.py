@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from autoq.search.space import Space
 from autoq.templates.cuda.device.launch.occupancy import resource_rules, thread_rule
+from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaConfig, TwoFourMmaTiling
 from autoq.templates.cuda.pruned.two_four_mma_sync.cost import features
-from autoq.templates.cuda.pruned.two_four_mma_sync.view import TwoFourProduct
 from autoq.templates.target import Target
 
 _WARPS = (1, 2, 4)

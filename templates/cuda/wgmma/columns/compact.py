@@ -19,7 +19,7 @@ from autoq.templates.cuda.device.launch.thread_kernel import indexable
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.scattered.words import WORD_BYTES, pack_words
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.sparse.sparsity import TILE_WISE
+from autoq.templates.sparse.sparsity import IN_TILES
 from autoq.templates.workload import Constants
 
 _MULTIPLE = 16
@@ -34,7 +34,7 @@ def compact_of(workload: object) -> CompactProduct | None:
 
     Rows of y are whole words, and no residual and no scales of rows follow the sums.
     """
-    view = pruned_product(workload, TILE_WISE)
+    view = pruned_product(workload, *IN_TILES)
     if view is None or not takes_constants_alone(view.workload):
         return None
     (y,) = view.workload.outputs

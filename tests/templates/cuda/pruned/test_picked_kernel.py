@@ -16,7 +16,8 @@ from autoq.templates.cuda.pruned.picked.config import PickedConfig, PickedTiling
 from autoq.templates.cuda.pruned.picked.gemm_tile_picked import TEMPLATE
 from autoq.templates.cuda.pruned.picked.operand import operand_of
 from autoq.templates.cuda.pruned.picked.pack import pack_schedule
-from autoq.templates.cuda.pruned.picked.picks import NO_ROW, pick_rows
+from autoq.templates.cuda.pruned.picked.picks import pick_rows
+from autoq.templates.cuda.pruned.picked.steps import NO_ROW
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.float_conv2d import FloatConv2d
 from autoq.templates.operators.float_gemm import FloatGemm

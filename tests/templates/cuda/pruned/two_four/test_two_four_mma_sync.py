@@ -14,10 +14,10 @@ from with_nvcc import needs_nvcc
 
 from autoq.templates.arrays.element import element
 from autoq.templates.cuda.device.mma.registers import from_words
+from autoq.templates.cuda.pruned.two_four.view import two_four_product
 from autoq.templates.cuda.pruned.two_four_mma_sync.config import TwoFourMmaConfig, TwoFourMmaTiling
 from autoq.templates.cuda.pruned.two_four_mma_sync.gemm_two_four_mma_sync import TEMPLATE
 from autoq.templates.cuda.pruned.two_four_mma_sync.pack import pack_weight
-from autoq.templates.cuda.pruned.two_four_mma_sync.view import two_four_product
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ, NEITHER
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -36,7 +36,7 @@ BRAIN = FloatGemm(
 
 
 def tiling_of(workload: Gemm | FloatGemm, config: TwoFourMmaConfig) -> TwoFourMmaTiling:
-    view = two_four_product(workload)
+    view = two_four_product(workload, every_form=False)
     assert view is not None
     return TwoFourMmaTiling(view, config)
 
@@ -150,9 +150,9 @@ def test_the_form_that_operands_allow(
     workload = replace(BYTES, m=64, n=128, k=256, epilogue=Epilogue(out_dtype))
     values, constants = case_of_form(workload, bounds, scale, bias)
     config = TwoFourMmaConfig(2, 2, 32, 2, 4, 1)
-    view = two_four_product(workload)
+    view = two_four_product(workload, every_form=False)
     assert view is not None
-    assert view.short_form(view.product.terms(constants)).numbers[0] == form
+    assert view.short_form(view.terms(constants)).numbers[0] == form
     assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
 
 
