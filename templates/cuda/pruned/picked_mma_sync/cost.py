@@ -46,5 +46,5 @@ def features(tiling: PickedMmaTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "resident": float(resident),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }
