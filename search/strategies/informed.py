@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.climbing import Climber
 from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.search.strategies.gaussian import Beliefs, Ranks, Sites, fitted, unmeasured
 from autoq.search.strategies.history import History
@@ -34,13 +35,6 @@ anything is measured: float64 [n], NaN where nothing is known."""
 
 # Log of how much slower than the slowest success a failure counts.
 _FAILURE = 0.7
-# Of each member: random configurations that are always scored, and those that only one question
-# has; of all together the fastest trials to climb from.
-_POOL = 256
-_NEWCOMERS = 16
-_FASTEST = 16
-# Climbing: the best so many of all models together are mutated.
-_CLIMBERS = 64
 # So many trials a process is given at most, this part of them the fastest: it takes time that grows
 # with their square and more.
 _GIVEN, _FAST_PART = 192, 2 / 3
@@ -82,9 +76,10 @@ class Informed(Generic[C]):
         self._trees = Trees(seed, nthread)
         self._ranks: Ranks | None = None
         self._shift = self._middle = math.nan
+        self._climber = Climber(space, self._rng, self._history, ideas.climbs)
         self._strangers = [] if prior is None else _unknown_members(space, prior)
-        self._pools: dict[int, np.ndarray] = {}
-        self._stocks: dict[int, np.ndarray] = {}
+        if len(self._strangers) == space.member_count:
+            self._prior = None
 
     @property
     def batch(self) -> int:
@@ -113,7 +108,7 @@ class Informed(Generic[C]):
         A prior that was given ranks the members that it knows together; each of the others has its
         share, the best by its estimates, since nothing else would ever try it.
         """
-        members = [*range(self._space.member_count)]
+        members = range(self._space.member_count)
         if self._prior is not None and not self._strangers:
             return self._best_by_prior(members, n)
         shares = shares_of(self._history, n)
@@ -126,7 +121,7 @@ class Informed(Generic[C]):
 
     def _best_by_prior(self, members: Sequence[int], n: int) -> list[int]:
         """The best by the given prior, which errs alike for what is alike."""
-        codes, _ = self._climbed(members, lambda codes: self._before(codes)[None])
+        codes, _ = self._climber.climbed(members, lambda codes: self._before(codes)[None])
         codes = np.array(self._unseen(codes, len(codes)), np.int64)
         beliefs = unmeasured(self._sites(codes), _DEVIATION, _REACH)
         return self._taken(codes, [beliefs], [(0, 1.0)] * n)
@@ -134,7 +129,7 @@ class Informed(Generic[C]):
     def _best_by_estimate(self, member: int, n: int) -> list[int]:
         if not n:
             return []
-        codes, guesses = self._climbed([member], lambda codes: self._estimated(codes)[None])
+        codes, guesses = self._climber.climbed([member], lambda codes: self._estimated(codes)[None])
         doubted = guesses[0] + self._ideas.doubt * self._rng.standard_normal(len(codes))
         return self._unseen(codes[np.argsort(doubted, kind="stable")], n)
 
@@ -144,7 +139,8 @@ class Informed(Generic[C]):
         given = self._given(targets)
         turns = _ALONE if self._prior is None else _INFORMED
         weights = (0.0,) if self._prior is None else _WEIGHTS
-        fits = {fit.weight: fit for fit in fitted(self._sites(told[given]), targets[given], weights)}
+        found = fitted(self._sites(told[given]), targets[given], weights)
+        fits = {fit.weight: fit for fit in found}
         likeliest = max(fits.values(), key=lambda fit: fit.likelihood).weight
         taking = [(likeliest if weight is None else weight, doubt) for weight, doubt in turns]
         used = sorted({weight for weight, _ in taking})
@@ -154,7 +150,7 @@ class Informed(Generic[C]):
             found = {weight: fits[weight].beliefs(sites) for weight in used}
             return np.array([found[weight].bound(doubt) for weight, doubt in taking])
 
-        codes, _ = self._climbed(range(self._space.member_count), scored)
+        codes, _ = self._climber.climbed(range(self._space.member_count), scored)
         codes = np.array(self._unseen(codes, len(codes)), np.int64)
         sites = self._sites(codes)
         beliefs = [fits[weight].beliefs(sites) for weight in used]
@@ -187,8 +183,7 @@ class Informed(Generic[C]):
         """Codes as a process sees them."""
         if self._ranks is None:
             names = self._space.feature_names
-            pools = [self._drawn(member) for member in range(self._space.member_count)]
-            reference = self._space.encode_codes(np.concatenate(pools))
+            reference = self._space.encode_codes(self._climber.pool())
             column = names.index(ESTIMATE) if ESTIMATE in names else None
             self._ranks = Ranks(reference, column)
         points = self._ranks.of(self._space.encode_codes(codes))
@@ -207,7 +202,7 @@ class Informed(Generic[C]):
             found = np.array([model.inplace_predict(features) for model in models], np.float64)
             return found + before
 
-        codes, scores = self._climbed(range(self._space.member_count), scored)
+        codes, scores = self._climber.climbed(range(self._space.member_count), scored)
         orders = np.argsort(scores, axis=1, kind="stable")
         rankings = [self._unseen(codes[order], len(codes)) for order in orders]
         in_turn = [code for place in zip(*rankings, strict=True) for code in place]
@@ -231,8 +226,7 @@ class Informed(Generic[C]):
         if self._prior is None:
             return np.zeros(len(codes))
         if math.isnan(self._middle):
-            pools = [self._drawn(member) for member in range(self._space.member_count)]
-            drawn = np.concatenate(pools)
+            drawn = self._climber.pool()
             known, logs = self._prior(drawn), self._log_estimates(drawn)
             both = np.isfinite(known) & np.isfinite(logs)
             self._shift = float(np.median((logs - known)[both])) if both.any() else math.nan
@@ -256,49 +250,6 @@ class Informed(Generic[C]):
             estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)].astype(np.float64)
             np.log(estimates, where=estimates > 0, out=found)
         return found
-
-    def _climbed(
-        self, members: Sequence[int], score: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Codes of members: random ones, the fastest trials, and what mutation finds from the best.
-
-        score gives float64 [models, n] of codes [n], the less the better. All models climb
-        together, each from its own best, and each scores what any of them finds. Returns codes
-        [n] and their scores.
-        """
-        wanted = np.isin(np.arange(self._space.member_count), list(members))
-        fastest = self._fastest(wanted)
-        codes = np.union1d(np.concatenate([self._drawn(member) for member in members]), fastest)
-        scores = score(codes)
-        for _ in range(self._ideas.climbs):
-            best = np.argsort(scores, axis=1, kind="stable")[:, : _CLIMBERS // len(scores)]
-            starts = np.concatenate([codes[np.unique(best)], fastest])
-            mutants = self._space.mutate_codes(starts, self._rng, stay=True)
-            mutants = np.setdiff1d(mutants[wanted[self._space.members_of(mutants)]], codes)
-            if len(mutants):
-                codes = np.concatenate([codes, mutants])
-                scores = np.concatenate([scores, score(mutants)], axis=1)
-        return codes, scores
-
-    def _drawn(self, member: int) -> np.ndarray:
-        """The member's pool, and newcomers from the second question on."""
-        if member not in self._pools:
-            self._pools[member] = self._space.sample_member(member, self._rng, _POOL)
-            self._stocks[member] = self._pools[member][:0]
-            return self._pools[member]
-        stock = self._stocks[member]
-        if len(stock) < _NEWCOMERS:
-            # Many at once cost little more than a few.
-            stock = self._space.sample_member(member, self._rng, _POOL)
-        self._stocks[member] = stock[_NEWCOMERS:]
-        return np.concatenate([self._pools[member], stock[:_NEWCOMERS]])
-
-    def _fastest(self, wanted: np.ndarray) -> np.ndarray:
-        """Codes of the fastest trials of the wanted members, fastest first: int64 [at most 16]."""
-        codes, seconds = self._history.arrays()
-        mine = wanted[self._space.members_of(codes)] & np.isfinite(seconds)
-        order = np.argsort(seconds[mine], kind="stable")[:_FASTEST]
-        return np.asarray(codes[mine][order])
 
     def _unseen(self, codes: np.ndarray, n: int) -> list[int]:
         found = [code for code in codes.tolist() if code not in self._history.seen]
