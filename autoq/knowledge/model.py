@@ -44,6 +44,8 @@ With less a choice is about as often wrong as right (`search/README.md`, on reco
 # space's best depends more on the seed.
 _MEMBERS = 4
 _ROUNDS = 100
+# Of a workload, trials that each training takes; others change with the seed.
+_MOST_TRIALS = 400
 _SETTINGS = {
     "objective": "reg:squarederror", "max_depth": 6, "eta": 0.12, "min_child_weight": 4,
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
@@ -182,12 +184,15 @@ def trained(
     if not lessons:
         raise RecordError("nothing to learn from: no trial is of a present template and version")
     columns = all_columns(lessons)
-    features = np.concatenate([one.matrix(columns) for one in lessons])
-    targets = np.concatenate([one.targets for one in lessons])
+    rng = np.random.default_rng(seed)
+    kept = [one.rows(_MOST_TRIALS, rng) for one in lessons]
+    learnt = list(zip(lessons, kept, strict=True))
+    features = np.concatenate([one.matrix(columns)[rows] for one, rows in learnt])
+    targets = np.concatenate([one.targets[rows] for one, rows in learnt])
     # Every workload counts alike, however many of its configurations were recorded.
     weights = np.concatenate(
-        [np.exp(-one.slowness * one.targets) / np.exp(-one.slowness * one.targets).sum()
-         for one in lessons]
+        [own / own.sum() for own in (np.exp(-one.slowness * one.targets[rows])
+                                     for one, rows in learnt)]
     )  # fmt: skip
     data = xgboost.DMatrix(
         features, targets, weight=weights / weights.mean(), feature_names=list(columns.names),
@@ -199,7 +204,8 @@ def trained(
     ]
     used = {name for one in lessons for name in one.templates}
     about = About(
-        device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
+        device, arch, {name: versions[name] for name in sorted(used)},
+        sum(len(one.seconds) for one in lessons), len(lessons),
         _failed(lessons), date,
         None if decides is None else dict(sorted(decides.items())),
         sorted({kind_of(one.workload) for one in lessons}),
