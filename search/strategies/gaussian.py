@@ -107,8 +107,8 @@ def covariance(first: Sites, second: Sites, length: float) -> np.ndarray:
 class Fit:
     """A process given trials, with a weight of the prior.
 
-    factor: Cholesky factor of the trials' covariance; solved: that on what the targets differ by
-    from prior and centre; likelihood: the logarithm, up to a constant.
+    whitener: inverse of the Cholesky factor of the trials' covariance, and white what it makes of
+    what the targets differ by from prior and centre; likelihood: the logarithm, up to a constant.
     """
 
     sites: Sites
@@ -117,14 +117,14 @@ class Fit:
     noise: float
     centre: float
     variance: float
-    factor: np.ndarray
-    solved: np.ndarray
+    whitener: np.ndarray
+    white: np.ndarray
     likelihood: float
 
     def beliefs(self, sites: Sites) -> Beliefs:
         """What it says of other sites."""
-        basis = np.linalg.solve(self.factor, covariance(self.sites, sites, self.length))
-        means = basis.T @ self.solved + self.weight * sites.priors + self.centre
+        basis = self.whitener @ covariance(self.sites, sites, self.length)
+        means = self.white @ basis + self.weight * sites.priors + self.centre
         return Beliefs(sites, means, self.variance, self.length, self.noise, basis)
 
 
@@ -135,16 +135,16 @@ def fitted(sites: Sites, targets: np.ndarray, weights: Sequence[float]) -> list[
         kernel = covariance(sites, sites, length)
         for noise in _NOISES:
             factor = np.linalg.cholesky(kernel + noise * np.eye(len(sites)))
-            scale = float(np.log(np.diag(factor)).sum())
+            scale, whitener = float(np.log(np.diag(factor)).sum()), np.linalg.inv(factor)
             for weight in weights:
                 rest = targets - weight * sites.priors
                 centre = float(np.median(rest))
-                solved = np.linalg.solve(factor, rest - centre)
-                variance = max(float(solved @ solved) / len(sites), _TINY)
+                white = whitener @ (rest - centre)
+                variance = max(float(white @ white) / len(sites), _TINY)
                 likelihood = -0.5 * len(sites) * np.log(variance) - scale
                 if weight not in best or likelihood > best[weight].likelihood:
                     best[weight] = Fit(
-                        sites, weight, length, noise, centre, variance, factor, solved, likelihood
+                        sites, weight, length, noise, centre, variance, whitener, white, likelihood
                     )
     return [best[weight] for weight in weights]
 

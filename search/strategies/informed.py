@@ -76,6 +76,9 @@ class Informed(Generic[C]):
         self._trees = Trees(seed, nthread)
         self._ranks: Ranks | None = None
         self._shift = self._middle = math.nan
+        self._believed: dict[int, float] = {}
+        names = space.feature_names
+        self._estimate = names.index(ESTIMATE) if ESTIMATE in names else None
         self._climber = Climber(space, self._rng, self._history, ideas.climbs)
         self._strangers = [] if prior is None else _unknown_members(space, prior)
         if len(self._strangers) == space.member_count:
@@ -182,10 +185,8 @@ class Informed(Generic[C]):
     def _sites(self, codes: np.ndarray) -> Sites:
         """Codes as a process sees them."""
         if self._ranks is None:
-            names = self._space.feature_names
             reference = self._space.encode_codes(self._climber.pool())
-            column = names.index(ESTIMATE) if ESTIMATE in names else None
-            self._ranks = Ranks(reference, column)
+            self._ranks = Ranks(reference, self._estimate)
         points = self._ranks.of(self._space.encode_codes(codes))
         return Sites(points, self._space.members_of(codes), self._before(codes))
 
@@ -225,6 +226,15 @@ class Informed(Generic[C]):
         """
         if self._prior is None:
             return np.zeros(len(codes))
+        asked = [code for code in dict.fromkeys(codes.tolist()) if code not in self._believed]
+        if asked:
+            found = self._prior_of(np.array(asked, np.int64))
+            self._believed.update(zip(asked, found.tolist(), strict=True))
+        return np.array([self._believed[code] for code in codes.tolist()], np.float64)
+
+    def _prior_of(self, codes: np.ndarray) -> np.ndarray:
+        """What is believed of codes [n] that were not asked for before."""
+        assert self._prior is not None
         if math.isnan(self._middle):
             drawn = self._climber.pool()
             known, logs = self._prior(drawn), self._log_estimates(drawn)
@@ -245,9 +255,9 @@ class Informed(Generic[C]):
 
     def _log_estimates(self, codes: np.ndarray) -> np.ndarray:
         """Log of the templates' estimates of codes [n], NaN without one."""
-        found, names = np.full(len(codes), np.nan), self._space.feature_names
-        if ESTIMATE in names:
-            estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)].astype(np.float64)
+        found = np.full(len(codes), np.nan)
+        if self._estimate is not None:
+            estimates = self._space.encode_codes(codes)[:, self._estimate].astype(np.float64)
             np.log(estimates, where=estimates > 0, out=found)
         return found
 
