@@ -95,7 +95,7 @@ def _scored(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What a model predicts of codes [n], and how much its members disagree: float64 [n] each."""
     features = model.columns.matrix(workload, template.name, space, codes, target)
-    return model.predict(features), model.deviation(features)
+    return model.doubted(features)
 
 
 def _climbed(

@@ -83,6 +83,8 @@ class KnowledgeModel:
 
     def __init__(self, booster: xgboost.Booster, about: About) -> None:
         self._booster = booster
+        # A question is of some hundred configurations: threads take longer to begin than to end.
+        self._booster.set_param({"nthread": 1})
         self.about = about
         self.columns = Columns(booster.feature_names or ())
 
@@ -107,17 +109,17 @@ class KnowledgeModel:
         found = self._booster.inplace_predict(features, validate_features=False)
         return np.asarray(found, dtype=np.float64)
 
-    def deviation(self, features: np.ndarray) -> np.ndarray:
-        """Of what the model's members predict of features [n, columns]: float64 [n]."""
+    def doubted(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`predict`, and the deviation of what the members say: float64 [n] each."""
         rounds = self._booster.num_boosted_rounds()
         starts = range(0, rounds, _ROUNDS)
-        found = [
+        found = np.array([
             self._booster.inplace_predict(
                 features, iteration_range=(at, at + _ROUNDS), validate_features=False
             )
             for at in starts
-        ]
-        return np.asarray(np.std(found, axis=0) * len(starts), dtype=np.float64)
+        ], np.float64)  # fmt: skip
+        return found.sum(axis=0), found.std(axis=0) * len(starts)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
