@@ -1,17 +1,16 @@
 """Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
-Candidates are the untuned default of each template, of the preferred one those that it estimates to
-be fastest among random draws, and of each template what mutation finds from draws that the model
-expects to be fast. All but the preferred template's default are doubted by as much as the members
-of the model disagree. What was fast for other workloads is no candidate: such choices for
-ResNet-50's layers are slower than their defaults on average (`search/README.md`).
+Candidates are the untuned default of each template, and of the preferred one those that it
+estimates to be fastest among random draws. All but the preferred template's default are doubted by
+as much as the members of the model disagree. Neither what was fast for other workloads nor what a
+model finds by itself is a candidate: such choices are no faster on average (`search/README.md`).
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +27,6 @@ from autoq.templates.workload import Workload
 
 # Random configurations of the preferred template, in parts that give a candidate each.
 _DRAWS, _PARTS = 512, 6
-# Of each template: random configurations to climb from, how often the best of what is known are
-# mutated, and how many of the best are candidates.
-_POOL, _CLIMBS, _CLIMBERS, _BEST = 96, 4, 16, 6
 
 
 @dataclass(frozen=True)
@@ -52,66 +48,31 @@ def default_of(template: Template, workload: Workload, target: Target) -> Any:
 
 
 def predicted(
-    model: KnowledgeModel,
-    workload: Workload,
-    templates: Sequence[Template],
-    target: Target,
-    climbs: bool = True,
+    model: KnowledgeModel, workload: Workload, templates: Sequence[Template], target: Target
 ) -> list[Prediction]:
     """Candidates by predicted time, the fastest first; none where the model knows no template.
 
-    templates: those that match the workload, the preferred one first. climbs: whether there are
-    candidates that the model finds by itself. A configuration that failed for a workload of the
-    records is none.
+    templates: those that match the workload, the preferred one first. A configuration that failed
+    for a workload of the records is none.
     """
     known = [t for t in templates if model.about.versions.get(t.name) == t.version]
     found: list[Prediction] = []
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
-        scored = functools.partial(_scored, model, workload, template, space, target)
         default = space.code(default_of(template, workload, target))
         codes = [default]
         if template is templates[0]:
             codes += _estimated(space, codes)
-        if climbs:
-            codes += _climbed(space, scored)
         configs = {code: space.config(code) for code in codes}
-        codes = [c for c in configs if _key(template.name, plain_config(configs[c])) not in failed]
-        means, doubts = scored(np.array(codes, np.int64))
+        codes = [c for c in codes if _key(template.name, plain_config(configs[c])) not in failed]
+        legal = np.array(codes, np.int64)
+        features = model.columns.matrix(workload, template.name, space, legal, target)
+        means, doubts = model.doubted(features)
         for code, mean, doubt in zip(codes, means.tolist(), doubts.tolist(), strict=True):
             own = template is templates[0] and code == default
             found.append(Prediction(template, configs[code], mean if own else mean + doubt))
     return sorted(found, key=lambda one: one.slowness)
-
-
-def _scored(
-    model: KnowledgeModel,
-    workload: Workload,
-    template: Template,
-    space: Space[Any],
-    target: Target,
-    codes: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """What a model predicts of codes [n], and how much its members disagree: float64 [n] each."""
-    features = model.columns.matrix(workload, template.name, space, codes, target)
-    return model.doubted(features)
-
-
-def _climbed(
-    space: Space[Any], scored: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-) -> list[int]:
-    """The best codes that mutation finds from random draws, by prediction and doubt."""
-    rng = np.random.default_rng(0)
-    codes = space.sample_codes(rng, _POOL)
-    scores = np.sum(scored(codes), axis=0)
-    for _ in range(_CLIMBS):
-        best = codes[np.argsort(scores, kind="stable")[:_CLIMBERS]]
-        mutants = np.setdiff1d(space.mutate_codes(np.repeat(best, 2), rng), codes)
-        if len(mutants):
-            codes = np.concatenate([codes, mutants])
-            scores = np.concatenate([scores, np.sum(scored(mutants), axis=0)])
-    return [int(code) for code in codes[np.argsort(scores, kind="stable")[:_BEST]]]
 
 
 def _estimated(space: Space[Any], but: Sequence[int]) -> list[int]:

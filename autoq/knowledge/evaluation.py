@@ -70,8 +70,11 @@ def leave_one_out(
     least: int = 0,
     besides: Sequence[Lesson] = (),
     folds: int = 0,
+    models: int = 0,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
+
+    models: so many are trained, each of which serves several seeds; 0 for one each.
 
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides. folds:
@@ -85,7 +88,7 @@ def leave_one_out(
         if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
             group = str(zlib.crc32(one.shape.encode()) % folds) if folds else one.shape
             shapes[group].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, COUNTS)
+    work = _Work([*lessons, *besides], versions, seeds, COUNTS, models or seeds)
     found: dict[str, list[LeftOut]] = {}
 
     def done(shape: str, left: list[LeftOut]) -> None:
@@ -124,15 +127,17 @@ class _Work:
     versions: Mapping[str, int]
     seeds: int
     counts: Sequence[int]
+    models: int
 
     def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
         """What models that have seen none of the lessons' shapes make of them."""
         shapes = {one.shape for one in held}
         rest = [one for one in self.lessons if one.shape not in shapes]
-        for seed in range(self.seeds):
-            model = trained(rest, "", "", self.versions, "", seed)
-            for one in held:
-                one.rank(model, self.counts, seed)
+        for first in range(self.models):
+            model = trained(rest, "", "", self.versions, "", first)
+            for seed in range(first, self.seeds, self.models):
+                for one in held:
+                    one.rank(model, self.counts, seed)
         return [one.left_out(self.counts) for one in held]
 
 
@@ -172,16 +177,20 @@ class _Held:
     def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
         """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
-        slowness = model.predict(features)
+        slowness, doubts = model.doubted(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
         spread = spread_list(slowness, model.leaves(features), max(counts))
         self._spread.append(_shares(self._lesson, spread, counts))
         self._adaptive.append(self._searched(model, slowness, counts, seed))
-        first = int(order[self._candidates[order]][0])
+        doubted = np.where(self._candidates, slowness, np.inf)
+        if self._default is not None:
+            doubted += doubts
+            doubted[self._default] = slowness[self._default]
+        first = int(np.argmin(doubted))
         promised = math.nan
         if self._default is not None:
-            promised = float(slowness[self._default] - slowness[first])
+            promised = float(slowness[self._default] - doubted[first])
         self._choices.append((self._over_best(first), promised))
 
     def _searched(

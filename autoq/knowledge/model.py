@@ -111,6 +111,8 @@ class KnowledgeModel:
 
     def doubted(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`predict`, and the deviation of what the members say: float64 [n] each."""
+        if not len(features):
+            return np.empty(0), np.empty(0)
         rounds = self._booster.num_boosted_rounds()
         starts = range(0, rounds, _ROUNDS)
         found = np.array([

@@ -44,7 +44,7 @@ _ALONE = ((0.0, 0.0), (0.0, 0.5), (0.0, 1.0), (0.0, 1.5))
 _INFORMED = ((None, 0.0), (1.0, 0.5), (None, 0.5), (0.0, 0.5))
 _WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 # A model of records before anything is measured: deviation of its errors, and how far they reach.
-_DEVIATION, _REACH = 0.2, 1.4
+_DEVIATION, _REACH = 0.1, 1.4
 _ALL = Ideas()
 
 

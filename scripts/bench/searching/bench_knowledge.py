@@ -147,6 +147,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
     parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
+    parser.add_argument("--models", type=int, default=0, help="of a group; one for each seed")
     parser.add_argument("--without", nargs="*", default=[], help="beginnings of columns' names")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -156,9 +157,13 @@ def main() -> None:
     lessons = [without(one, options.without) for one in lessons_of(gathered(paths), templates)]
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
-        jobs=options.jobs, least=options.least, folds=options.folds,
+        jobs=options.jobs, least=options.least, folds=options.folds, models=options.models,
     )  # fmt: skip
-    data = {"without": options.without, **result(found, options.seeds, options.folds)}
+    data = {
+        "without": options.without,
+        "models": options.models or options.seeds,
+        **result(found, options.seeds, options.folds),
+    }
     options.output.write_text(json.dumps(data, indent=1) + "\n")
     print(json.dumps({k: v for k, v in data.items() if k != "cases"}, indent=1))
 

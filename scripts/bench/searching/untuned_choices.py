@@ -25,9 +25,6 @@ from autoq.templates.workload_key import from_dict, to_dict
 DEVICE = "NVIDIA H200"
 """Whose records are looked up."""
 
-WITHOUT_CLIMBS = ", without climbs"
-"""Ends the name of a way whose candidates are defaults and the best by estimates alone."""
-
 LEFT_OUT = "shape_left_out", "network_left_out"
 """What models have not seen: the workload's shape, or all shapes of its file."""
 
@@ -104,13 +101,12 @@ def chosen(
     ways = {"record": Candidate(best.template.name, best.config), "default": default}
     promised = {}
     unseen = dict(zip(LEFT_OUT, ({shape_of(workload)}, shapes), strict=True))
-    for left_out in ways_left_out:
-        for climbs, way in ((True, left_out), (False, f"{left_out}{WITHOUT_CLIMBS}")):
-            model = models.without(unseen[left_out])
-            found = predicted(model, workload, matches, target, climbs)
-            ours = [one.slowness for one in found
-                    if Candidate(one.template.name, one.config) == default]  # fmt: skip
-            if ours:  # else the model knows nothing of the preferred template: no choice
-                ways[way] = Candidate(found[0].template.name, found[0].config)
-                promised[way] = math.exp(ours[0] - found[0].slowness)
+    for way in ways_left_out:
+        left_out = unseen[way]
+        found = predicted(models.without(left_out), workload, matches, target)
+        ours = [one.slowness for one in found
+                if Candidate(one.template.name, one.config) == default]  # fmt: skip
+        if ours:  # else the model knows nothing of the preferred template, and makes no choice
+            ways[way] = Candidate(found[0].template.name, found[0].config)
+            promised[way] = math.exp(ours[0] - found[0].slowness)
     return Choices(workload, matches[0].name, ways, promised)
