@@ -68,9 +68,7 @@ def rows_of(
         begun = first if name == AFTER_DEFAULTS else ()
         curves = []
         for seed in range(seeds):
-            strategy = make(found.space, seed)
-            batch = getattr(strategy, "batch", 32)
-            curves.append(replay(strategy, found.measured, trials, batch, begun))
+            curves.append(replay(make(found.space, seed), found.measured, trials, None, begun))
         row = summarise(name, curves, optimum(found.measured), trials, FRACTIONS)
         print(f"{found.recorded.workload} {name}: {row.median} ({row.p90})", flush=True)
         rows.append(row)
