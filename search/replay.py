@@ -21,6 +21,7 @@ def replay(
     trials: int,
     batch: int | None = 32,
     first: Sequence[C] = (),
+    enough: float = 0.0,
 ) -> np.ndarray:
     """Run a strategy against recorded measurements.
 
@@ -30,6 +31,7 @@ def replay(
         trials: how many to spend.
         batch: how many are asked for at once; None for as many as the strategy says, else 32.
         first: what is measured, counted and told before the strategy is asked anything.
+        enough: seconds at which the search ends, the optimum for instance.
 
     Returns:
         Best seconds so far after each trial, float64 [at most trials]; infinite until one
@@ -40,7 +42,7 @@ def replay(
     """
     seconds: list[float] = []
     configs = list(first[:trials])
-    while len(seconds) < trials:
+    while len(seconds) < trials and min(seconds, default=inf) > enough:
         most = getattr(strategy, "batch", 32) if batch is None else batch
         configs = configs or strategy.ask(min(most, trials - len(seconds)))
         if not configs:

@@ -1,7 +1,7 @@
 """Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
-Candidates are the untuned default of each template, and of the preferred one those that it
-estimates to be fastest among random draws. All but the preferred template's default are doubted by
+Candidates are the untuned default of each template, and those that it estimates to be fastest among
+random draws. All but the preferred template's default are doubted by
 as much as the members of the model disagree. Neither what was fast for other workloads nor what a
 model finds by itself is a candidate: such choices are no faster on average (`search/README.md`).
 """
@@ -25,7 +25,7 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
-# Random configurations of the preferred template, in parts that give a candidate each.
+# Random configurations of each template, in parts that give a candidate each.
 _DRAWS, _PARTS = 512, 6
 
 
@@ -61,9 +61,7 @@ def predicted(
     for template in known:
         space = template.space(workload, target)
         default = space.code(default_of(template, workload, target))
-        codes = [default]
-        if template is templates[0]:
-            codes += _estimated(space, codes)
+        codes = [default, *_estimated(space, [default])]
         configs = {code: space.config(code) for code in codes}
         codes = [c for c in codes if _key(template.name, plain_config(configs[c])) not in failed]
         legal = np.array(codes, np.int64)

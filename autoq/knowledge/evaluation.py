@@ -154,9 +154,7 @@ class _Held:
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
         self._candidates = np.ones(len(lesson.seconds), bool)
         if self._default is not None:
-            own = np.array(lesson.templates) == first.name
-            drawn = np.array(lesson.drawn)
-            self._candidates = (drawn == DEFAULT) | (own & (drawn == ESTIMATED))
+            self._candidates = np.isin(lesson.drawn, (DEFAULT, ESTIMATED))
             self._candidates[self._default] = True
         spaces = {
             name: templates[name].space(lesson.workload, lesson.target)
