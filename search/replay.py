@@ -19,8 +19,9 @@ def replay(
     strategy: Strategy[C],
     measured: Mapping[C, Trial[C]],
     trials: int,
-    batch: int = 32,
+    batch: int | None = 32,
     first: Sequence[C] = (),
+    enough: float = 0.0,
 ) -> np.ndarray:
     """Run a strategy against recorded measurements.
 
@@ -28,8 +29,9 @@ def replay(
         strategy: a fresh one, on the space that was recorded.
         measured: the trial of every configuration that the strategy can ask for.
         trials: how many to spend.
-        batch: how many are asked for at once.
+        batch: how many are asked for at once; None for as many as the strategy says, else 32.
         first: what is measured, counted and told before the strategy is asked anything.
+        enough: seconds at which the search ends, the optimum for instance.
 
     Returns:
         Best seconds so far after each trial, float64 [at most trials]; infinite until one
@@ -40,8 +42,9 @@ def replay(
     """
     seconds: list[float] = []
     configs = list(first[:trials])
-    while len(seconds) < trials:
-        configs = configs or strategy.ask(min(batch, trials - len(seconds)))
+    while len(seconds) < trials and min(seconds, default=inf) > enough:
+        most = getattr(strategy, "batch", 32) if batch is None else batch
+        configs = configs or strategy.ask(min(most, trials - len(seconds)))
         if not configs:
             break
         told = [_recorded(measured, config) for config in configs]

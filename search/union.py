@@ -190,16 +190,19 @@ class UnionSpace:
     def encode_codes(self, codes: np.ndarray) -> np.ndarray:
         """Model features float32 [n, len(feature_names)] of legal codes [n]."""
         count = len(self._names)
+        # A member knows the names of its features once it has encoded a code: given ones are at
+        # hand, where one that is legal takes up to a second to find.
+        parts = [
+            (self._names.index(name), rows, space.encode_codes(own))
+            for name, space, rows, own in self.by_member(codes)
+        ]
         columns = self._member_columns()
         width = 1 + max(int(at.max()) for at in columns)
         features = np.full((len(codes), width), np.nan, dtype=np.float32)
-        member = codes % count
         if count > 1:
-            features[:, :count] = member[:, None] == np.arange(count)
-        for i, space in enumerate(self._spaces):
-            mine = np.flatnonzero(member == i)
-            if len(mine):
-                features[mine[:, None], columns[i]] = space.encode_codes(codes[mine] // count)
+            features[:, :count] = (codes % count)[:, None] == np.arange(count)
+        for i, rows, own in parts:
+            features[rows[:, None], columns[i]] = own
         return features
 
     def knob_rows(self, codes: np.ndarray) -> np.ndarray:

@@ -41,7 +41,6 @@ LONGEST = (
     "networks/test_light_models.py",
     "templates/cuda/movement/test_movement.py",
     "templates/cuda/wgmma/test_wgmma_compile.py",
-    "replaying/test_compare_search.py",
     "templates/cuda/mma_sync/test_mma_sync_build.py",
     "templates/cuda/grouped/test_grouped.py",
     "templates/cuda/wgmma/test_wgmma_tail.py",

@@ -7,6 +7,7 @@ Python expression of its own, which is compiled and evaluated.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import linecache
@@ -16,17 +17,12 @@ from collections.abc import Callable
 from types import FrameType, SimpleNamespace
 from typing import Any
 
+from tvm.script.ir_builder import IRBuilder, base
 from tvm.script.parser.core import doc, evaluator
-from tvm.script.parser.core.parser import ScriptMacro
+from tvm.script.parser.core.parser import Parser, ScriptMacro
 from tvm.tirx.script.builder import ir
 
-_LEAVES = tuple(
-    getattr(doc, name)
-    for name in ("Constant", "expr_context", "operator", "boolop", "unaryop", "cmpop")
-)
-_UNKNOWN = object()
-# A macro finds its parser among the globals of its callers, so that calls have to be evaluated.
-_CALL = compile("__autoq_function(*__autoq_values, **__autoq_named)", "<autoq>", "eval")
+from autoq.kernel.tvm_expressions import assigned, evaluate
 
 
 def _find_parser(_: Callable[..., Any], macro: Any) -> Any:
@@ -75,51 +71,39 @@ def _pickled(slow: Callable[..., Any], source: str, filename: str, mode: str) ->
     return pickle.dumps(slow(source, filename, mode), pickle.HIGHEST_PROTOCOL)
 
 
-def _visit(slow: Callable[..., Any], self: evaluator.ExprEvaluator, node: Any) -> Any:
-    """What evaluates to itself has no place in the source to note."""
-    if isinstance(node, _LEAVES) or (type(node) is doc.Name and node.id in self.value_table):
-        return node
-    return slow(self, node)
+class _Place:
+    """The place of a node in the source, in force for what is made within."""
+
+    def __init__(self, builder: Any, span: Any) -> None:
+        self._builder, self._span = builder, span
+
+    def __enter__(self) -> None:
+        base._ffi_api.IRBuilderPushSourceSpan(self._builder, self._span)
+
+    def __exit__(self, *_: object) -> None:
+        base._ffi_api.IRBuilderPopSourceSpan(self._builder)
 
 
-def _eval_expr(slow: Callable[..., Any], node: Any, table: dict[str, Any] | None) -> Any:
-    """An expression of names and constants, which is all that the evaluator leaves of most."""
-    found = _UNKNOWN if table is None else _value_of(node, table)
-    return slow(node, table) if found is _UNKNOWN else found
+_QUICK = "_autoq_quick"
+"""The attribute of a function that is called in the place of TVM's."""
+_NOWHERE = contextlib.nullcontext()
 
 
-def _value_of(node: Any, table: dict[str, Any]) -> Any:
-    kind = type(node)
-    if kind is doc.Attribute:
-        value = _leaf(node.value, table)
-        return value if value is _UNKNOWN else getattr(value, node.attr)
-    if kind is doc.Subscript:
-        value, index = _leaf(node.value, table), _leaf(node.slice, table)
-        return _UNKNOWN if value is _UNKNOWN or index is _UNKNOWN else value[index]
-    if kind is not doc.Call:
-        return _leaf(node, table)
-    function = _leaf(node.func, table)
-    values = [_leaf(item, table) for item in node.args]
-    named = {item.arg: _leaf(item.value, table) for item in node.keywords}
-    parts = (function, *values, *named.values())
-    if None in named or any(part is _UNKNOWN for part in parts):
-        return _UNKNOWN
-    table.update(__autoq_function=function, __autoq_values=values, __autoq_named=named)
-    return eval(_CALL, table)
-
-
-def _leaf(node: Any, table: dict[str, Any]) -> Any:
-    if type(node) is doc.Name:
-        return table.get(node.id, _UNKNOWN)
-    return node.value if type(node) is doc.Constant else _UNKNOWN
+def _place(slow: Callable[..., Any], self: Parser, node: Any) -> Any:
+    """As TVM's, which makes two generators of it."""
+    numbers = getattr(node, "lineno", None), getattr(node, "col_offset", None)
+    if None in numbers or not IRBuilder.is_in_scope():
+        return _NOWHERE
+    return _Place(IRBuilder.current(), self.diag.source.to_span(node))
 
 
 SHORT_CUTS: tuple[tuple[Any, str, Callable[..., Any]], ...] = (
     (ScriptMacro, "_find_parser_def", _find_parser),
     (ir, "_record_meta_resource", _record_resource),
     (doc, "parse", _parse),
-    (evaluator.ExprEvaluator, "_visit", _visit),
-    (evaluator, "_eval_expr", _eval_expr),
+    (evaluator, "_eval_assign", assigned),
+    (evaluator.ExprEvaluator, "eval", evaluate),
+    (Parser, "with_source_span", _place),
 )
 """Where TVM keeps a function, its name, and what is called in its place, with it as the first."""
 
@@ -128,7 +112,7 @@ def quicken_parser() -> None:
     """Take the short cuts from now on; where a TVM has no such function, it is left alone."""
     for owner, name, quick in SHORT_CUTS:
         slow = getattr(owner, name, None)
-        if slow is not None and not hasattr(slow, "__wrapped__"):
+        if slow is not None and not hasattr(slow, _QUICK):
             setattr(owner, name, _instead_of(slow, quick))
 
 
@@ -137,4 +121,5 @@ def _instead_of(slow: Callable[..., Any], quick: Callable[..., Any]) -> Callable
     def function(*args: Any, **kwargs: Any) -> Any:
         return quick(slow, *args, **kwargs)
 
+    setattr(function, _QUICK, True)
     return function

@@ -1,8 +1,9 @@
 """Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
-Candidates are the untuned default of each template, and of the preferred one those that it
-estimates to be fastest among random draws. What was fast for other workloads is none: such
-choices for ResNet-50's layers are slower than their defaults on average (`search/README.md`).
+Candidates are the untuned default of each template, and those that it estimates to be fastest among
+random draws. All but the preferred template's default are doubted by
+as much as the members of the model disagree. Neither what was fast for other workloads nor what a
+model finds by itself is a candidate: such choices are no faster on average (`search/README.md`).
 """
 
 from __future__ import annotations
@@ -24,13 +25,16 @@ from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
-# Random configurations of the preferred template, in parts that give a candidate each.
+# Random configurations of each template, in parts that give a candidate each.
 _DRAWS, _PARTS = 512, 6
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A legal configuration, and the log of its time over the workload's best as predicted."""
+    """A legal configuration, and the log of its time as predicted, up to a constant.
+
+    slowness has the doubt in it, but for the default of the preferred template.
+    """
 
     template: Template
     config: Any
@@ -48,25 +52,24 @@ def predicted(
 ) -> list[Prediction]:
     """Candidates by predicted time, the fastest first; none where the model knows no template.
 
-    templates: those that match the workload, the preferred one first.
-    A configuration that failed for a workload of the records is none.
+    templates: those that match the workload, the preferred one first. A configuration that failed
+    for a workload of the records is none.
     """
     known = [t for t in templates if model.about.versions.get(t.name) == t.version]
     found: list[Prediction] = []
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
-        codes = [space.code(default_of(template, workload, target))]
-        if template is templates[0]:
-            codes += _estimated(space, codes)
+        default = space.code(default_of(template, workload, target))
+        codes = [default, *_estimated(space, [default])]
         configs = {code: space.config(code) for code in codes}
         codes = [c for c in codes if _key(template.name, plain_config(configs[c])) not in failed]
         legal = np.array(codes, np.int64)
-        scores = model.predict(model.columns.matrix(workload, template.name, space, legal, target))
-        found += [
-            Prediction(template, configs[code], float(score))
-            for code, score in zip(codes, scores, strict=True)
-        ]
+        features = model.columns.matrix(workload, template.name, space, legal, target)
+        means, doubts = model.doubted(features)
+        for code, mean, doubt in zip(codes, means.tolist(), doubts.tolist(), strict=True):
+            own = template is templates[0] and code == default
+            found.append(Prediction(template, configs[code], mean if own else mean + doubt))
     return sorted(found, key=lambda one: one.slowness)
 
 

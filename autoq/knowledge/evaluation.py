@@ -17,6 +17,11 @@ from autoq.knowledge.listing import spread_list
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
+from autoq.search.recorded_space import RecordedSpace
+from autoq.search.replay import replay
+from autoq.search.strategies.informed import Informed
+from autoq.search.trial import Trial
+from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 
@@ -33,8 +38,10 @@ class LeftOut:
 
     shares: of the recorded best speed, float64 [seeds, counts], after so many measurements in the
     order of the predictions; spread: the same of a list that does not guess alike (`listing`);
-    random and estimated: of random order and of the templates' estimates alone (medians over the
-    seeds, float64 [counts]).
+    adaptive: of the default search with the model as its prior, which begins with the untuned
+    default where that was recorded and chooses four, four and then eight at once, by what those
+    before them took; random and estimated: of random order and of the templates' estimates alone
+    (medians over the seeds, float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -46,6 +53,7 @@ class LeftOut:
     lesson: Lesson
     shares: np.ndarray
     spread: np.ndarray
+    adaptive: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
     family: str
@@ -62,8 +70,11 @@ def leave_one_out(
     least: int = 0,
     besides: Sequence[Lesson] = (),
     folds: int = 0,
+    models: int = 0,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes, one model for each seed.
+
+    models: so many are trained, each of which serves several seeds; 0 for one each.
 
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides. folds:
@@ -77,7 +88,7 @@ def leave_one_out(
         if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
             group = str(zlib.crc32(one.shape.encode()) % folds) if folds else one.shape
             shapes[group].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, COUNTS)
+    work = _Work([*lessons, *besides], versions, seeds, COUNTS, models or seeds)
     found: dict[str, list[LeftOut]] = {}
 
     def done(shape: str, left: list[LeftOut]) -> None:
@@ -116,15 +127,17 @@ class _Work:
     versions: Mapping[str, int]
     seeds: int
     counts: Sequence[int]
+    models: int
 
     def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
         """What models that have seen none of the lessons' shapes make of them."""
         shapes = {one.shape for one in held}
         rest = [one for one in self.lessons if one.shape not in shapes]
-        for seed in range(self.seeds):
-            model = trained(rest, "", "", self.versions, "", seed)
-            for one in held:
-                one.rank(model, self.counts)
+        for first in range(self.models):
+            model = trained(rest, "", "", self.versions, "", first)
+            for seed in range(first, self.seeds, self.models):
+                for one in held:
+                    one.rank(model, self.counts, seed)
         return [one.left_out(self.counts) for one in held]
 
 
@@ -141,27 +154,57 @@ class _Held:
         self._default = next((i for i, trial in enumerate(trials) if trial == default), None)
         self._candidates = np.ones(len(lesson.seconds), bool)
         if self._default is not None:
-            own = np.array(lesson.templates) == first.name
-            drawn = np.array(lesson.drawn)
-            self._candidates = (drawn == DEFAULT) | (own & (drawn == ESTIMATED))
+            self._candidates = np.isin(lesson.drawn, (DEFAULT, ESTIMATED))
             self._candidates[self._default] = True
+        spaces = {
+            name: templates[name].space(lesson.workload, lesson.target)
+            for name in dict.fromkeys(lesson.templates)
+        }
+        candidates = [
+            Candidate(*trial) for trial in zip(lesson.templates, lesson.configs, strict=True)
+        ]
+        self._trials = dict(zip(candidates, map(_trial, candidates, lesson.seconds), strict=True))
+        self._space = RecordedSpace(UnionSpace(spaces), candidates)
+        self._rows = {self._space.code(one): i for i, one in enumerate(candidates)}
+        self._begun = [] if self._default is None else [candidates[self._default]]
         self._shares: list[np.ndarray] = []
         self._spread: list[np.ndarray] = []
+        self._adaptive: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
-    def rank(self, model: KnowledgeModel, counts: Sequence[int]) -> None:
-        """Take in a model's order."""
+    def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
+        """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
-        slowness = model.predict(features)
+        slowness, doubts = model.doubted(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
         spread = spread_list(slowness, model.leaves(features), max(counts))
         self._spread.append(_shares(self._lesson, spread, counts))
-        first = int(order[self._candidates[order]][0])
+        self._adaptive.append(self._searched(model, slowness, counts, seed))
+        doubted = np.where(self._candidates, slowness, np.inf)
+        if self._default is not None:
+            doubted += doubts
+            doubted[self._default] = slowness[self._default]
+        first = int(np.argmin(doubted))
         promised = math.nan
         if self._default is not None:
-            promised = float(slowness[self._default] - slowness[first])
+            promised = float(slowness[self._default] - doubted[first])
         self._choices.append((self._over_best(first), promised))
+
+    def _searched(
+        self, model: KnowledgeModel, slowness: np.ndarray, counts: Sequence[int], seed: int
+    ) -> np.ndarray:
+        """Best speed of a search after each count of trials, as a share of the best recorded."""
+        known = [name in model.about.versions for name in self._lesson.templates]
+        believed = np.where(known, slowness, np.nan)
+
+        def prior(codes: np.ndarray) -> np.ndarray:
+            return believed[[self._rows[code] for code in codes.tolist()]]
+
+        strategy = Informed(self._space, seed, prior)
+        curve = replay(strategy, self._trials, max(counts), None, self._begun)
+        best = float(self._lesson.seconds.min())
+        return np.array([best / curve[min(n, len(curve)) - 1] for n in counts])
 
     def _over_best(self, trial: int) -> float:
         return float(self._lesson.seconds[trial] / self._lesson.seconds.min())
@@ -177,11 +220,18 @@ class _Held:
         estimates = lesson.matrix(Columns(["seconds_estimate"]))[:, 0]
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
-            lesson, np.array(self._shares), np.array(self._spread), np.median(draws, axis=0),
+            lesson, np.array(self._shares), np.array(self._spread),
+            np.array(self._adaptive), np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),
             np.array(self._choices),
         )  # fmt: skip
+
+
+def _trial(candidate: Candidate, seconds: float) -> Trial[Candidate]:
+    if math.isfinite(seconds):
+        return Trial(candidate, seconds=float(seconds))
+    return Trial(candidate, failure="runtime")
 
 
 def _shares(lesson: Lesson, order: np.ndarray, counts: Sequence[int]) -> np.ndarray:

@@ -11,7 +11,7 @@ import json
 import lzma
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,15 @@ With less a choice is about as often wrong as right (`search/README.md`, on reco
 """
 
 # A model is the mean of several boosters, which differ by their seeds: of one alone, the order of a
-# space's best depends more on the seed.
-_MEMBERS = 4
+# space's best depends more on the seed. Every other one sees nothing of the workload but what the
+# features of its configurations say, so that what they disagree in is what shapes decide.
+_MEMBERS = 8
 _ROUNDS = 100
+_OF_THE_WORKLOAD = "workload."
+# Of a workload, trials that each training takes; others change with the seed.
+_MOST_TRIALS = 400
 _SETTINGS = {
-    "objective": "reg:squarederror", "max_depth": 6, "eta": 0.12, "min_child_weight": 4,
+    "max_depth": 6, "eta": 0.12, "min_child_weight": 4,
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
     "verbosity": 0,
 }  # fmt: skip
@@ -75,10 +79,12 @@ class About:
 
 
 class KnowledgeModel:
-    """Predicts how much slower than a workload's best each configuration is."""
+    """Predicts how much slower than a workload's best each configuration is, up to a constant."""
 
     def __init__(self, booster: xgboost.Booster, about: About) -> None:
         self._booster = booster
+        # A question is of some hundred configurations: threads take longer to begin than to end.
+        self._booster.set_param({"nthread": 1})
         self.about = about
         self.columns = Columns(booster.feature_names or ())
 
@@ -97,11 +103,25 @@ class KnowledgeModel:
         return None if least is None else math.log(least)
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Log of the time over the best of the workload, float64 [n], of features [n, columns]."""
+        """Log of the time up to the workload's constant: float64 [n] of features [n, columns]."""
         if not len(features):
             return np.empty(0)
         found = self._booster.inplace_predict(features, validate_features=False)
         return np.asarray(found, dtype=np.float64)
+
+    def doubted(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`predict`, and the deviation of what the members say: float64 [n] each."""
+        if not len(features):
+            return np.empty(0), np.empty(0)
+        rounds = self._booster.num_boosted_rounds()
+        starts = range(0, rounds, _ROUNDS)
+        found = np.array([
+            self._booster.inplace_predict(
+                features, iteration_range=(at, at + _ROUNDS), validate_features=False
+            )
+            for at in starts
+        ], np.float64)  # fmt: skip
+        return found.sum(axis=0), found.std(axis=0) * len(starts)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
@@ -182,29 +202,60 @@ def trained(
     if not lessons:
         raise RecordError("nothing to learn from: no trial is of a present template and version")
     columns = all_columns(lessons)
-    features = np.concatenate([one.matrix(columns) for one in lessons])
-    targets = np.concatenate([one.targets for one in lessons])
+    rng = np.random.default_rng(seed)
+    kept = [one.rows(_MOST_TRIALS, rng) for one in lessons]
+    learnt = list(zip(lessons, kept, strict=True))
+    features = np.concatenate([one.matrix(columns)[rows] for one, rows in learnt])
+    targets = np.concatenate([one.targets[rows] for one, rows in learnt])
     # Every workload counts alike, however many of its configurations were recorded.
     weights = np.concatenate(
-        [np.exp(-one.slowness * one.targets) / np.exp(-one.slowness * one.targets).sum()
-         for one in lessons]
+        [own / own.sum() for own in (np.exp(-one.slowness * one.targets[rows])
+                                     for one, rows in learnt)]
     )  # fmt: skip
-    data = xgboost.DMatrix(
-        features, targets, weight=weights / weights.mean(), feature_names=list(columns.names),
-        nthread=nthread,
-    )  # fmt: skip
-    boosters = [
-        xgboost.train({**_SETTINGS, "seed": _MEMBERS * seed + i, "nthread": nthread}, data, _ROUNDS)
-        for i in range(_MEMBERS)
+    weights /= weights.mean()
+    places = np.repeat(np.arange(len(lessons)), [len(rows) for rows in kept])
+    blind = features.copy()
+    blind[:, [name.startswith(_OF_THE_WORKLOAD) for name in columns.names]] = np.nan
+    both = [
+        xgboost.DMatrix(
+            seen, targets, weight=weights, feature_names=list(columns.names), nthread=nthread
+        )
+        for seen in (features, blind)
     ]
+    boosters = [
+        xgboost.train(
+            {**_SETTINGS, "seed": _MEMBERS * seed + i, "nthread": nthread}, both[i % 2], _ROUNDS,
+            obj=_within(places, weights),
+        )
+        for i in range(_MEMBERS)
+    ]  # fmt: skip
     used = {name for one in lessons for name in one.templates}
     about = About(
-        device, arch, {name: versions[name] for name in sorted(used)}, len(targets), len(lessons),
+        device, arch, {name: versions[name] for name in sorted(used)},
+        sum(len(one.seconds) for one in lessons), len(lessons),
         _failed(lessons), date,
         None if decides is None else dict(sorted(decides.items())),
         sorted({kind_of(one.workload) for one in lessons}),
     )  # fmt: skip
     return KnowledgeModel(_mean(boosters), about)
+
+
+def _within(
+    places: np.ndarray, weights: np.ndarray
+) -> Callable[[np.ndarray, xgboost.DMatrix], tuple[np.ndarray, np.ndarray]]:
+    """Squared errors of what trials of one workload differ by: gradients and second derivatives.
+
+    The best of a dozen recorded configurations is not the best of a workload, by a margin that
+    differs from workload to workload and that no tree has to explain.
+    """
+    totals = np.bincount(places, weights)
+
+    def objective(found: np.ndarray, data: xgboost.DMatrix) -> tuple[np.ndarray, np.ndarray]:
+        errors = found - data.get_label()
+        errors -= (np.bincount(places, weights * errors) / totals)[places]
+        return weights * errors, weights
+
+    return objective
 
 
 def _mean(boosters: Sequence[xgboost.Booster]) -> xgboost.Booster:

@@ -9,6 +9,7 @@ import numpy as np
 from ml_dtypes import finfo, iinfo
 
 from autoq.measure.arrays import same_bytes
+from autoq.measure.ordered_floats import ordered, ordered_limits
 from autoq.templates.arrays.element import element
 from autoq.templates.target import Target
 from autoq.templates.workload import Tolerance, Workload
@@ -117,30 +118,34 @@ class _Steps:
 
 
 class _Shares:
-    """Bounds of floats: how far each element may lie from what is expected, in float32."""
+    """Bounds of floats: the least and the largest value of each element, as `ordered` has them."""
 
     def __init__(self, expected: np.ndarray, tolerance: Tolerance) -> None:
-        spacing = _spacing(expected)
         wide = expected.astype(np.float32)
-        finite = wide[np.isfinite(wide)].astype(np.float64)
+        known = np.isfinite(wide)
+        finite = wide[known].astype(np.float64)
         scale = math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
-        sizes = np.maximum(np.abs(wide), scale)
+        own = np.minimum(np.abs(wide), float(finfo(expected.dtype).max))
+        sizes = np.maximum(own, scale)
         if tolerance.rows:
-            rows = np.where(np.isfinite(wide), wide, 0)
+            rows = np.where(known, wide, 0)
             sizes = np.maximum(sizes, np.sqrt(np.mean(rows**2, axis=-1, keepdims=True)))
-        self._expected = wide.reshape(-1)
-        self._bound = np.asarray(tolerance.relative * sizes + spacing).reshape(-1)
+        bound = np.asarray(tolerance.relative * sizes + _spacing(own, expected.dtype))
+        flat = np.ascontiguousarray(expected).reshape(-1)
+        self._dtype = expected.dtype
+        self._low, self._high = ordered_limits(flat, bound.reshape(-1))
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
-        return self._expected, self._bound
+        return self._low, self._high
 
     def right(self, y: np.ndarray, part: slice) -> np.ndarray:
-        y, expected = y.astype(np.float32), self._expected[part]
-        with np.errstate(invalid="ignore"):
-            # A NaN is within no bound, and equals nothing.
-            near = np.abs(y - expected) <= self._bound[part]
-            return near if near.all() else near | (y == expected)
+        if y.dtype != self._dtype:
+            raise TypeError(f"an output of {y.dtype} beside an expected one of {self._dtype}")
+        places = ordered(y)
+        near = places >= self._low[part]
+        near &= places <= self._high[part]
+        return near
 
 
 def _bounds(expected: np.ndarray, tolerance: Tolerance) -> _Steps | _Shares:
@@ -162,13 +167,12 @@ def _first_wrong(y: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
     )
 
 
-def _spacing(expected: np.ndarray) -> np.ndarray | float:
+def _spacing(sizes: np.ndarray, dtype: np.dtype) -> np.ndarray | float:
     """How far two roundings of nearly the same number may lie apart; nothing for float32.
 
     At most a unit in the last place of a narrower float, which no tolerance of sums includes.
     """
-    if expected.dtype == np.float32:
+    if dtype == np.float32:
         return 0.0
-    limits = finfo(expected.dtype)
-    size = np.abs(expected.astype(np.float32))
-    return np.maximum(size * float(limits.eps), float(limits.smallest_subnormal))
+    limits = finfo(dtype)
+    return np.maximum(sizes * float(limits.eps), float(limits.smallest_subnormal))

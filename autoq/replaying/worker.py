@@ -46,8 +46,7 @@ def serve(registry: str) -> Callable[[ReplayJob], np.ndarray]:
         curves = []
         for seed in job.seeds:
             strategy = make(found.space, seed)
-            batch = job.batch or getattr(strategy, "batch", 32)
-            curve = replay(strategy, found.measured, job.trials, batch)
+            curve = replay(strategy, found.measured, job.trials, job.batch or None)
             curves.append(np.pad(curve, (0, job.trials - len(curve)), mode="edge"))
         return np.array(curves)
 

@@ -6,11 +6,12 @@ dense product and what else `pruned_products` has. Every output element is compa
 reference. Times are medians over replays of a CUDA graph: of the whole in launches that overlap as
 in a model (`us`), alone (`alone_us`), and of its first stage. `--rest` pauses before each timing.
 `--prepare` compiles kernels, packs weights and computes references into `--cache`, which needs no
-GPU. Rows of cases that are measured replace those of the output file, or with `--keep` stand behind
-them; each row has a date and a commit. `--networks` measures the layers of `pruned_networks.py` in
-place of 4096 cubed, and `--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once
-for each product, the kernel that compile chooses where no zeros are known, and others of its
-template that `--knobs` names. `--without-wgmma` measures those too that a GPU without wgmma has.
+GPU. A row replaces that of the same kernel, or library, and case in the output file, and each has a
+date and a commit; of cases that are measured, rows of configurations that are no more go.
+`--networks` measures the layers of `pruned_networks.py` in place of 4096 cubed, and
+`--convolutions` ResNet-50's of 3x3. `--dense` measures beside them, once for each product, the
+kernel that compile chooses where no zeros are known, and others of its template that `--knobs`
+names. `--without-wgmma` measures those as well that a GPU without wgmma has.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from cases.pruned_cases import PrunedCase, cases, convolutions
 from cases.pruned_networks import NETWORKS, network_cases
 from checkout import commit
 from compared_cases.row_lines import text_of
+from pruned_products.joining import joined, of_today
 from pruned_products.kernels import Asked, Candidate, Prepared, prepare, prepared
 from pruned_products.peers import PEERS, peer_times
 
@@ -98,7 +100,6 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=None, help="that prepare")
     parser.add_argument("--cache", type=Path, required=True)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--keep", action="store_true", help="the file's rows of the same cases")
     options = parser.parse_args()
     options.cache.mkdir(parents=True, exist_ok=True)
     parts = options.cases.split(",")
@@ -139,17 +140,16 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
         written[0] = time.monotonic()
 
     def add(case: PrunedCase, row: dict[str, Any]) -> None:
-        rows.append({"case": case.name, **row, **dated})
+        rows[:] = joined(rows, {"case": case.name, **row, **dated})
         print(case.name, *(value for name, value in row.items() if name != "spills"), flush=True)
         if time.monotonic() - written[0] > _SECONDS_BETWEEN:
             write()
 
-    names = set() if options.keep else {case.name for case in chosen}
     of_dense: dict[Any, dict[str, Any]] = {}
-    rows = [row for row in rows if row["case"] not in names]
     with ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as threads:
         for case in chosen:
             made = prepared(case, asked, options.cache)
+            rows[:] = of_today(rows, case.name, made.workload, made.target)
             shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
             bench = CudaBench(Device(0), made.activations, shapes)
             for candidate in made.candidates:

@@ -11,18 +11,19 @@ class Ideas:
 
     prior: whether a prior chooses until `first` trials are known, or else chance.
     first: trials that the prior alone chooses.
-    doubt: deviation of the log times by which the templates' estimates are doubted, and
-        doubt_of_records: another prior.
+    doubt: deviation of the log times by which the templates' estimates are doubted.
+    gaussian: whether a Gaussian process learns from the trials, or else trees.
     models: tree ensembles that choose in turn; one is fitted to all trials, several each to
         another resample of them.
-    climbs: so often the best by each ensemble are mutated; 0 ranks what was drawn at random.
-    batch: configurations to ask for at once, where the caller is free to choose.
+    climbs: so often the best by each model are mutated; 0 ranks what was drawn at random.
+    batch: configurations to ask for at once, where the caller is free to choose; `first` of them
+        until as many are known.
     """
 
     prior: bool = True
-    first: int = 8
+    first: int = 4
     doubt: float = 0.3
-    doubt_of_records: float = 0.1
+    gaussian: bool = True
     models: int = 1
     climbs: int = 6
     batch: int = 8
@@ -31,9 +32,10 @@ class Ideas:
 WITHOUT = {
     "informed-without-prior": Ideas(prior=False),
     "informed-without-climbing": Ideas(climbs=0),
-    "informed-in-batches-of-32": Ideas(batch=32),
+    "informed-with-trees": Ideas(gaussian=False, first=8),
+    "informed-in-batches-of-32": Ideas(batch=32, first=32),
 }
 """The search with one idea left out, by name."""
 
-OTHERWISE = {"informed-of-eight-resamples": Ideas(models=8)}
+OTHERWISE = {"informed-of-eight-resamples": Ideas(gaussian=False, first=8, models=8)}
 """The search with what was no gain."""

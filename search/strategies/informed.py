@@ -1,29 +1,31 @@
-"""The search that begins with what is known: estimates or a learnt model first, then trees.
+"""The search that begins with what is known, and corrects it by a Gaussian process of its trials.
 
 Ours, beyond the paper. A random first batch is the greatest waste of a short search: what a
-template estimates of its own time puts a few configurations above nearly all others. From the first
-eight trials on, boosted trees learn times from features, the estimate among them, or what corrects
-a model of records, and climb to what they predict to be fast. Batches are small, since each makes
-the next one better.
+template estimates of its own time, or a model of records, puts a few configurations above nearly
+all others. From the first trials on a Gaussian process (`gaussian.py`) learns times from features,
+the estimate among them, or what corrects a model of records, and climbs to what may be fast by it.
+How far the model is to be believed the trials themselves tell: part of each batch trusts it as far
+as they make likely, part wholly and part not at all. Batches are small, since each makes the next
+one better.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from autoq.search.search_space import SearchSpace
+from autoq.search.strategies.climbing import Climber
 from autoq.search.strategies.estimated_model import ESTIMATE
+from autoq.search.strategies.gaussian import Beliefs, Ranks, Sites, fitted, unmeasured
 from autoq.search.strategies.history import History
 from autoq.search.strategies.ideas import Ideas
 from autoq.search.strategies.shares import shares_of
+from autoq.search.strategies.trees import Trees
 from autoq.search.trial import Trial
-
-if TYPE_CHECKING:
-    import xgboost
 
 C = TypeVar("C")
 
@@ -31,25 +33,23 @@ Prior = Callable[[np.ndarray], np.ndarray]
 """Log of the seconds of codes [n] up to a constant of the space, as far as they are known before
 anything is measured: float64 [n], NaN where nothing is known."""
 
-_TREES = {
-    "max_depth": 4, "eta": 0.2, "min_child_weight": 1, "lambda": 1.0, "max_bin": 64,
-    "objective": "reg:squarederror", "base_score": 0.0, "verbosity": 0,
-}  # fmt: skip
-_ROUNDS = 48
 # Log of how much slower than the slowest success a failure counts.
 _FAILURE = 0.7
-# Of each member: random configurations that are always scored, and those that only one question
-# has; of all together the fastest trials to climb from.
-_POOL = 256
-_NEWCOMERS = 16
-_FASTEST = 16
-# Climbing: the best so many of each ensemble are mutated.
-_CLIMBERS = 32
+# So many trials a process is given at most, this part of them the fastest: it takes time that grows
+# with their square and more.
+_GIVEN, _FAST_PART = 192, 2 / 3
+# What chooses in turn: weight of a prior (None for the likeliest of _WEIGHTS), and deviations by
+# which what is not known yet is hoped to be faster.
+_ALONE = ((0.0, 0.0), (0.0, 0.5), (0.0, 1.0), (0.0, 1.5))
+_INFORMED = ((None, 0.0), (1.0, 0.5), (None, 0.5), (0.0, 0.5))
+_WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# A model of records before anything is measured: deviation of its errors, and how far they reach.
+_DEVIATION, _REACH = 0.1, 1.4
 _ALL = Ideas()
 
 
 class Informed(Generic[C]):
-    """Follows a prior for a first batch, then trees over all trials.
+    """Follows a prior for a first batch, then a Gaussian process of all trials.
 
     Args:
         space: what is searched.
@@ -57,7 +57,7 @@ class Informed(Generic[C]):
         prior: what is known beforehand, comparable between all members of a union; the templates'
             own estimates by default, which are compared within a member only.
         ideas: what the search does; all of it by default.
-        nthread: threads of each ensemble.
+        nthread: threads of trees, where ideas have them.
     """
 
     def __init__(
@@ -73,18 +73,22 @@ class Informed(Generic[C]):
         self._rng = np.random.default_rng(seed)
         self._prior = prior
         self._ideas = ideas
-        self._settings = {**_TREES, "nthread": nthread}
-        self._seed = seed
-        self._fits = 0
-        self._middle: float | None = None
+        self._trees = Trees(seed, nthread)
+        self._ranks: Ranks | None = None
+        self._shift = self._middle = math.nan
+        self._believed: dict[int, float] = {}
+        names = space.feature_names
+        self._estimate = names.index(ESTIMATE) if ESTIMATE in names else None
+        self._climber = Climber(space, self._rng, self._history, ideas.climbs)
         self._strangers = [] if prior is None else _unknown_members(space, prior)
-        self._pools: dict[int, np.ndarray] = {}
-        self._stocks: dict[int, np.ndarray] = {}
+        if len(self._strangers) == space.member_count:
+            self._prior = None
 
     @property
     def batch(self) -> int:
         """Configurations to ask for at once, where the caller is free to choose."""
-        return self._ideas.batch
+        few = len(self._history.seconds) < self._ideas.batch
+        return min(self._ideas.first, self._ideas.batch) if few else self._ideas.batch
 
     def ask(self, n: int) -> list[C]:
         """At most n unseen legal configurations."""
@@ -92,7 +96,7 @@ class Informed(Generic[C]):
             return []
         chosen: list[int] = []
         if len(self._history.seconds) >= self._ideas.first and self._history.successes:
-            chosen = self._by_models(n)
+            chosen = self._by_process(n) if self._ideas.gaussian else self._by_trees(n)
         elif self._ideas.prior:
             chosen = self._by_prior(n)
         return self._history.hand_out(self._history.fill(chosen, n, self._rng))
@@ -107,7 +111,7 @@ class Informed(Generic[C]):
         A prior that was given ranks the members that it knows together; each of the others has its
         share, the best by its estimates, since nothing else would ever try it.
         """
-        members = [*range(self._space.member_count)]
+        members = range(self._space.member_count)
         if self._prior is not None and not self._strangers:
             return self._best_by_prior(members, n)
         shares = shares_of(self._history, n)
@@ -119,46 +123,91 @@ class Informed(Generic[C]):
         return chosen
 
     def _best_by_prior(self, members: Sequence[int], n: int) -> list[int]:
-        return self._best(members, n, self._known, self._ideas.doubt_of_records)
+        """The best by the given prior, which errs alike for what is alike."""
+        codes, _ = self._climber.climbed(members, lambda codes: self._before(codes)[None])
+        codes = np.array(self._unseen(codes, len(codes)), np.int64)
+        beliefs = unmeasured(self._sites(codes), _DEVIATION, _REACH)
+        return self._taken(codes, [beliefs], [(0, 1.0)] * n)
 
     def _best_by_estimate(self, member: int, n: int) -> list[int]:
-        return self._best([member], n, self._estimated, self._ideas.doubt) if n else []
-
-    def _best(
-        self,
-        members: Sequence[int],
-        n: int,
-        guess: Callable[[np.ndarray], np.ndarray],
-        doubt: float,
-    ) -> list[int]:
-        codes, guesses = self._climbed(members, lambda codes: guess(codes)[None])
-        doubted = guesses[0] + doubt * self._rng.standard_normal(len(codes))
+        if not n:
+            return []
+        codes, guesses = self._climber.climbed([member], lambda codes: self._estimated(codes)[None])
+        doubted = guesses[0] + self._ideas.doubt * self._rng.standard_normal(len(codes))
         return self._unseen(codes[np.argsort(doubted, kind="stable")], n)
 
-    def _by_models(self, n: int) -> list[int]:
+    def _by_process(self, n: int) -> list[int]:
+        """What may be the fastest by processes that trust the prior differently, in turn."""
+        told, targets = self._targets()
+        given = self._given(targets)
+        turns = _ALONE if self._prior is None else _INFORMED
+        weights = (0.0,) if self._prior is None else _WEIGHTS
+        found = fitted(self._sites(told[given]), targets[given], weights)
+        fits = {fit.weight: fit for fit in found}
+        likeliest = max(fits.values(), key=lambda fit: fit.likelihood).weight
+        taking = [(likeliest if weight is None else weight, doubt) for weight, doubt in turns]
+        used = sorted({weight for weight, _ in taking})
+
+        def scored(codes: np.ndarray) -> np.ndarray:
+            sites = self._sites(codes)
+            found = {weight: fits[weight].beliefs(sites) for weight in used}
+            return np.array([found[weight].bound(doubt) for weight, doubt in taking])
+
+        codes, _ = self._climber.climbed(range(self._space.member_count), scored)
+        codes = np.array(self._unseen(codes, len(codes)), np.int64)
+        sites = self._sites(codes)
+        beliefs = [fits[weight].beliefs(sites) for weight in used]
+        places = [taking[(len(told) + i) % len(taking)] for i in range(n)]
+        return self._taken(codes, beliefs, [(used.index(w), doubt) for w, doubt in places])
+
+    def _taken(
+        self, codes: np.ndarray, beliefs: Sequence[Beliefs], places: Sequence[tuple[int, float]]
+    ) -> list[int]:
+        """The code of least bound for each place: which of the beliefs, and how many deviations."""
+        chosen: list[int] = []
+        for which, doubt in places[: len(codes)]:
+            bounds = beliefs[which].bound(doubt)
+            bounds[chosen] = np.inf
+            chosen.append(int(np.argmin(bounds)))
+            for one in beliefs:
+                one.take(chosen[-1])
+        return [int(code) for code in codes[chosen]]
+
+    def _given(self, targets: np.ndarray) -> np.ndarray:
+        """Rows of the trials that a process is given: all, or the fastest and some of the rest."""
+        if len(targets) <= _GIVEN:
+            return np.arange(len(targets))
+        order = np.argsort(targets, kind="stable")
+        fast = int(_GIVEN * _FAST_PART)
+        rest = self._rng.permutation(order[fast:])[: _GIVEN - fast]
+        return np.concatenate([order[:fast], rest])
+
+    def _sites(self, codes: np.ndarray) -> Sites:
+        """Codes as a process sees them."""
+        if self._ranks is None:
+            reference = self._space.encode_codes(self._climber.pool())
+            self._ranks = Ranks(reference, self._estimate)
+        points = self._ranks.of(self._space.encode_codes(codes))
+        return Sites(points, self._space.members_of(codes), self._before(codes))
+
+    def _by_trees(self, n: int) -> list[int]:
         """From each of the ensembles in turn the best that is left."""
         told, targets = self._targets()
         known, before = self._space.encode_codes(told), self._before(told)
-        grown = partial(self._grown, known, targets - before - np.median(targets - before))
-        models = [grown() for _ in range(min(self._ideas.models, n))]
+        rest = targets - before
+        count = min(self._ideas.models, n)
+        models = self._trees.grown(known, rest - np.median(rest), count, self._rng)
 
         def scored(codes: np.ndarray) -> np.ndarray:
             features, before = self._space.encode_codes(codes), self._before(codes)
             found = np.array([model.inplace_predict(features) for model in models], np.float64)
             return found + before
 
-        codes, scores = self._climbed(range(self._space.member_count), scored)
+        codes, scores = self._climber.climbed(range(self._space.member_count), scored)
         orders = np.argsort(scores, axis=1, kind="stable")
-        rankings = [iter(self._unseen(codes[order], len(codes))) for order in orders]
-        chosen: dict[int, None] = {}
-        while rankings and len(chosen) < n:
-            for ranking in list(rankings):
-                code = next((code for code in ranking if code not in chosen), None)
-                if code is None:
-                    rankings.remove(ranking)
-                elif len(chosen) < n:
-                    chosen[code] = None
-        return list(chosen)
+        rankings = [self._unseen(codes[order], len(codes)) for order in orders]
+        in_turn = [code for place in zip(*rankings, strict=True) for code in place]
+        return list(dict.fromkeys(in_turn))[:n]
 
     def _targets(self) -> tuple[np.ndarray, np.ndarray]:
         """Codes of the trials, and their log seconds."""
@@ -169,87 +218,48 @@ class Informed(Generic[C]):
         return codes, logs
 
     def _before(self, codes: np.ndarray) -> np.ndarray:
-        """What trees correct: the prior of codes [n] where one was given, else nothing."""
-        return np.zeros(len(codes)) if self._prior is None else self._known(codes)
+        """What is believed of codes [n] beforehand: the given prior, zeros without one.
 
-    def _grown(self, features: np.ndarray, targets: np.ndarray) -> xgboost.Booster:
-        """Trees over all trials, or over a resample where there are several ensembles."""
-        import xgboost  # takes a second, in every process that knows spaces but never searches them
-
-        drawn = np.arange(len(targets))
-        if self._ideas.models > 1:
-            drawn = self._rng.integers(0, len(targets), len(targets))
-        self._fits += 1
-        settings = {**self._settings, "seed": self._seed * 100_003 + self._fits}
-        data = xgboost.DMatrix(features[drawn], targets[drawn], nthread=self._settings["nthread"])
-        return xgboost.train(settings, data, _ROUNDS)
-
-    def _known(self, codes: np.ndarray) -> np.ndarray:
-        """The given prior of codes [n], float64 [n]; where it knows nothing a median.
-
-        That is the median of the first question, so that what is known of a code never changes.
+        Members that it does not know are compared with the others by their estimates, and where
+        they have none stand at the median. Both are taken from the random configurations of the
+        beginning, so that what is believed of a code never changes.
         """
+        if self._prior is None:
+            return np.zeros(len(codes))
+        asked = [code for code in dict.fromkeys(codes.tolist()) if code not in self._believed]
+        if asked:
+            found = self._prior_of(np.array(asked, np.int64))
+            self._believed.update(zip(asked, found.tolist(), strict=True))
+        return np.array([self._believed[code] for code in codes.tolist()], np.float64)
+
+    def _prior_of(self, codes: np.ndarray) -> np.ndarray:
+        """What is believed of codes [n] that were not asked for before."""
         assert self._prior is not None
+        if math.isnan(self._middle):
+            drawn = self._climber.pool()
+            known, logs = self._prior(drawn), self._log_estimates(drawn)
+            both = np.isfinite(known) & np.isfinite(logs)
+            self._shift = float(np.median((logs - known)[both])) if both.any() else math.nan
+            self._middle = float(np.nanmedian(known)) if np.isfinite(known).any() else 0.0
         found = self._prior(codes)
-        if self._middle is None and np.isfinite(found).any():
-            self._middle = float(np.nanmedian(found))
-        return np.where(np.isnan(found), self._middle or 0.0, found)
+        strange = np.isnan(found)
+        found[strange] = (self._log_estimates(codes) - self._shift)[strange]
+        return np.where(np.isnan(found), self._middle, found)
 
     def _estimated(self, codes: np.ndarray) -> np.ndarray:
         """Log of the templates' estimates of codes [n]; the median of the others without one."""
-        names = self._space.feature_names
-        if ESTIMATE not in names:
-            return np.zeros(len(codes))
-        estimates = self._space.encode_codes(codes)[:, names.index(ESTIMATE)]
-        estimates = estimates.astype(np.float64)
-        found = np.full(len(codes), np.nan)
-        np.log(estimates, where=estimates > 0, out=found)
+        found = self._log_estimates(codes)
         if np.isnan(found).all():
             return np.zeros(len(codes))
         return np.where(np.isnan(found), np.nanmedian(found), found)
 
-    def _climbed(
-        self, members: Sequence[int], score: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Codes of members: random ones, the fastest trials, and what mutation finds from the best.
-
-        score gives float64 [models, n] of codes [n], the less the better. All models climb
-        together, each from its own best, and each scores what any of them finds. Returns codes
-        [n] and their scores.
-        """
-        wanted = np.isin(np.arange(self._space.member_count), list(members))
-        fastest = self._fastest(wanted)
-        codes = np.union1d(np.concatenate([self._drawn(member) for member in members]), fastest)
-        scores = score(codes)
-        for _ in range(self._ideas.climbs):
-            best = np.argsort(scores, axis=1, kind="stable")[:, :_CLIMBERS]
-            starts = np.concatenate([codes[best.ravel()], *[fastest] * len(scores)])
-            mutants = self._space.mutate_codes(starts, self._rng, stay=True)
-            mutants = np.setdiff1d(mutants[wanted[self._space.members_of(mutants)]], codes)
-            if len(mutants):
-                codes = np.concatenate([codes, mutants])
-                scores = np.concatenate([scores, score(mutants)], axis=1)
-        return codes, scores
-
-    def _drawn(self, member: int) -> np.ndarray:
-        """The member's pool, and newcomers from the second question on."""
-        if member not in self._pools:
-            self._pools[member] = self._space.sample_member(member, self._rng, _POOL)
-            self._stocks[member] = self._pools[member][:0]
-            return self._pools[member]
-        stock = self._stocks[member]
-        if len(stock) < _NEWCOMERS:
-            # Many at once cost little more than a few.
-            stock = self._space.sample_member(member, self._rng, _POOL)
-        self._stocks[member] = stock[_NEWCOMERS:]
-        return np.concatenate([self._pools[member], stock[:_NEWCOMERS]])
-
-    def _fastest(self, wanted: np.ndarray) -> np.ndarray:
-        """Codes of the fastest trials of the wanted members, fastest first: int64 [at most 16]."""
-        codes, seconds = self._history.arrays()
-        mine = wanted[self._space.members_of(codes)] & np.isfinite(seconds)
-        order = np.argsort(seconds[mine], kind="stable")[:_FASTEST]
-        return np.asarray(codes[mine][order])
+    def _log_estimates(self, codes: np.ndarray) -> np.ndarray:
+        """Log of the templates' estimates of codes [n], NaN without one."""
+        found = np.full(len(codes), np.nan)
+        if self._estimate is not None:
+            estimates = self._space.encode_codes(codes)[:, self._estimate].astype(np.float64)
+            np.log(estimates, where=estimates > 0, out=found)
+        return found
 
     def _unseen(self, codes: np.ndarray, n: int) -> list[int]:
         found = [code for code in codes.tolist() if code not in self._history.seen]

@@ -23,11 +23,14 @@ from autoq.quantization.quantize import quantize
 from autoq.runtime.artifact import read_artifact
 from autoq.templates.base import Template
 from autoq.templates.cuda.device.memory.look_ahead import look_ahead
+from autoq.templates.cuda.pruned.two_four import gemm_two_four
+from autoq.templates.cuda.pruned.two_four.config import TwoFourConfig
 from autoq.templates.cuda.wgmma import gemm_wgmma, residual_gemm_wgmma
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.residual_gemm import ResidualGemm
 from autoq.templates.registry import TEMPLATES
+from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import parse_target
 from autoq.templates.workload import Workload
 
@@ -77,6 +80,15 @@ def test_a_product_that_looks_ahead_is_right(epilogue: Epilogue, early_loads: in
     template = replace(gemm_wgmma.TEMPLATE, build=partial(gemm_wgmma.build, ahead=5000))
     workload = Gemm(128, 128, 192, "uint8", epilogue=epilogue)
     config = replace(template.default(workload, HOPPER), early_loads=early_loads)
+    assert_right_emulated(template, workload, config, HOPPER)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_a_sparse_product_that_looks_ahead_is_right(cluster: int) -> None:
+    template = replace(gemm_two_four.TEMPLATE, build=partial(gemm_two_four.build, ahead=5000))
+    workload = Gemm(128, 256, 192, "uint8", sparsity=Sparsity.two_four())
+    config = TwoFourConfig(64, 1, 1, 2, 4, cluster)
     assert_right_emulated(template, workload, config, HOPPER)
 
 

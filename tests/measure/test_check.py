@@ -132,6 +132,12 @@ def test_equal_infinities_are_right():
     assert complaint(expected.copy(), expected, FLOAT, CUDA) is None
 
 
+def test_an_output_of_another_float_type_is_no_output():
+    expected = np.ones((4, 8), np.float32)
+    with pytest.raises(TypeError, match="an output of float16 beside"):
+        complaint(expected.astype(np.float16), expected, FLOAT, CUDA)
+
+
 WORKLOADS = [
     Conv2d(5, 20, 20, 32, 48, 3, 3, (2, 2), (1, 1, 1, 1), zero_point_border=True),
     Conv2d(3, 9, 9, 16, 16, 3, 3, (1, 1), (1, 1, 1, 1), groups=16, in_dtype="uint8"),

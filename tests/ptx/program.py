@@ -91,7 +91,7 @@ class Assembler:
             if rule is None:
                 raise UnknownInstruction(statement.text)
             try:
-                rule(self, parts[1:], list(operands(statement.operands)))
+                rule(self, parts[1:], operands(statement.operands))
             except (KeyError, ValueError, IndexError) as error:
                 raise UnknownInstruction(f"{statement.text}: {error!r}") from error
         starts.append(len(self._code))
@@ -168,36 +168,41 @@ class Assembler:
         return self._statement.names.get(text, text) if self._statement else text
 
     def _known(self, name: str) -> bool:
-        return name in self._types or name.rstrip("0123456789") in self._stems
+        return self._declared(name) is not None
 
     def kind(self, name: str) -> str:
         """The declared type of a register by its unique name."""
-        if name in self._types:
-            return self._types[name]
-        stem = name.rstrip("0123456789")
-        if stem not in self._stems:
+        found = self._declared(name)
+        if found is None:
             raise ValueError(f"no register {name}")
-        return self._stems[stem]
+        return found
+
+    def _declared(self, name: str) -> str | None:
+        found = self._types.get(name)
+        return self._stems.get(name.rstrip("0123456789")) if found is None else found
 
     def bits(self, text: str) -> int:
         """Bits of a register, or 0 of what is none."""
-        name = self._name(text)
-        return 8 * type_bytes(self.kind(name)) if self._known(name) else 0
+        found = self._declared(self._name(text))
+        return 0 if found is None else 8 * type_bytes(found)
 
     def register(self, text: str, bits: int) -> int:
         """A register or constant operand of so many bits; raises ValueError for other registers."""
-        name = self._name(text)
-        if (name, bits) not in self._read:
-            self._read[name, bits] = self._operand(text, name, bits)
-        return self._read[name, bits]
+        statement = self._statement
+        name = statement.names.get(text, text) if statement else text
+        found = self._read.get((name, bits))
+        if found is None:
+            found = self._read[name, bits] = self._operand(text, name, bits)
+        return found
 
     def _operand(self, text: str, name: str, bits: int) -> int:
         if text == "_":
             return SINK
         if text.startswith("%") and text.split(".")[0] in _SPECIALS:
             return self._special(text, bits)
-        if self._known(name):
-            if self.bits(text) != bits:
+        kind = self._declared(name)
+        if kind is not None:
+            if 8 * type_bytes(kind) != bits:
                 raise ValueError(f"{text} is not of {bits} bits")
             return self._slot(name, bits)
         if text in self._places:

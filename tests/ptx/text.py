@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ _INSTRUCTION = re.compile(
 TYPE_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
+@functools.cache
 def type_bytes(name: str) -> int:
     """Bytes of a value of a type such as `u32`."""
     return TYPE_BYTES[name.lstrip("busf")]
@@ -149,14 +151,15 @@ def _read_body(text: str, position: int, body: Body) -> None:
         if piece is None:
             raise ValueError(f"PTX that cannot be read: {text[position : position + 80]!r}")
         position = piece.end()
-        if piece["open"]:
+        kind = piece.lastgroup
+        if kind == "open":
             opened += 1
             scopes.append(opened)
-            names.append(dict(names[-1]))
-        elif piece["close"]:
+            names.append(names[-1])
+        elif kind == "close":
             scopes.pop()
             names.pop()
-        elif piece["label"]:
+        elif kind == "label":
             label = piece["label"]
             body.labels[label, scopes[-1]] = len(body.statements)
         else:
@@ -164,31 +167,38 @@ def _read_body(text: str, position: int, body: Body) -> None:
             if statement.startswith(".branchtargets"):
                 listed = statement.removeprefix(".branchtargets").split(",")
                 body.lists[label, scopes[-1]] = [item.strip() for item in listed]
+            elif statement.startswith("."):
+                names[-1] = _declaration(statement, body, names[-1], scopes[-1])
             elif statement:
-                _statement(statement, body, names[-1], tuple(scopes))
+                body.statements.append(_instruction(statement, names[-1], tuple(scopes)))
 
 
-def _statement(text: str, body: Body, names: dict[str, str], scopes: tuple[int, ...]) -> None:
+def _declaration(text: str, body: Body, names: dict[str, str], scope: int) -> dict[str, str]:
+    """The unique names of registers behind a declaration, which statements before it keep."""
     if text.startswith(".reg"):
-        _declare(text, body, names, scopes[-1])
-    elif text.startswith((".shared", ".local", ".const", ".global")):
+        return _declared(text, body, names, scope)
+    if text.startswith((".shared", ".local", ".const", ".global")):
         variable = _variable(text)
         if variable is None:
             raise ValueError(f"a declaration that cannot be read: {text}")
         body.variables.append(variable)
     elif not text.startswith((".pragma", ".loc", ".file")):
-        found = _INSTRUCTION.match(text)
-        if found is None:
-            raise ValueError(f"an instruction that cannot be read: {text}")
-        predicate = found["predicate"]
-        if predicate:
-            predicate = found["not"] + names.get(predicate, predicate)
-        body.statements.append(
-            Statement(predicate, found["name"], found["operands"], text, dict(names), scopes)
-        )
+        raise ValueError(f"an instruction that cannot be read: {text}")
+    return names
 
 
-def _declare(text: str, body: Body, names: dict[str, str], scope: int) -> None:
+def _instruction(text: str, names: dict[str, str], scopes: tuple[int, ...]) -> Statement:
+    found = _INSTRUCTION.match(text)
+    if found is None:
+        raise ValueError(f"an instruction that cannot be read: {text}")
+    negated, predicate, name, given = found.groups()
+    if predicate:
+        predicate = negated + names.get(predicate, predicate)
+    return Statement(predicate, name, given, text, names, scopes)
+
+
+def _declared(text: str, body: Body, names: dict[str, str], scope: int) -> dict[str, str]:
+    names = dict(names)
     found = _REGISTERS.match(text)
     if found is None:
         raise ValueError(f"a declaration that cannot be read: {text}")
@@ -199,13 +209,17 @@ def _declare(text: str, body: Body, names: dict[str, str], scope: int) -> None:
         else:
             names[name] = f"{name}#{scope}"
             body.registers[names[name]] = found[1]
+    return names
 
 
-def operands(text: str) -> Iterator[str]:
+def operands(text: str) -> list[str]:
     """The operands of an instruction, commas inside braces and brackets left alone."""
     if "{" not in text and "[" not in text:
-        yield from (item.strip() for item in text.split(",") if item.strip())
-        return
+        return [item.strip() for item in text.split(",")] if text else []
+    return list(_grouped(text))
+
+
+def _grouped(text: str) -> Iterator[str]:
     depth, start = 0, 0
     for place, character in enumerate(text):
         if character in "{[":

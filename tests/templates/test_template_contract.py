@@ -15,6 +15,7 @@ from workloads.contract import BLOCKED, FOUR_BIT, OF_ALL, WORKLOADS
 
 from autoq.kernel.lowering import Lowered, lower
 from autoq.measure.arrays import random_case
+from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.base import Template
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Program
@@ -155,6 +156,11 @@ def test_configurations_are_legal_and_their_constants_as_described(
     features = space.encode(configs)
     assert features.shape == (len(configs), len(space.feature_names))
     assert not np.isinf(features).any()  # what a value lacks is NaN
+    # Searches, recordings and models ask for a template's estimate by this name, in seconds.
+    assert not {"estimate", "estimated_seconds"} & set(space.feature_names)
+    if ESTIMATE in space.feature_names:
+        estimates = features[:, space.feature_names.index(ESTIMATE)]
+        assert ((estimates > 1e-7) & (estimates < 10)).all()
 
 
 def few_of_cuda() -> list[tuple[Template, Workload, list[Target]]]:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from autoq.records.lookup import template_versions
 from autoq.replaying.comparison import SpaceComparison
 from autoq.replaying.loading import Replayable, load, shipped_spaces, target_of
 from autoq.replaying.plot import draw
-from autoq.replaying.report import table, to_json
+from autoq.replaying.report import overall, table, to_json
 from autoq.search.compare import FRACTIONS, Comparison, summarise
 from autoq.search.registry import STRATEGIES, MakeStrategy
 from autoq.search.replay import optimum, replay
@@ -63,15 +64,14 @@ def rows_of(
 
     first: what the one after defaults begins with.
     """
-    rows = []
+    rows, best = [], optimum(found.measured)
     for name, make in makers.items():
         begun = first if name == AFTER_DEFAULTS else ()
         curves = []
         for seed in range(seeds):
             strategy = make(found.space, seed)
-            batch = getattr(strategy, "batch", 32)
-            curves.append(replay(strategy, found.measured, trials, batch, begun))
-        row = summarise(name, curves, optimum(found.measured), trials, FRACTIONS)
+            curves.append(replay(strategy, found.measured, trials, None, begun, best))
+        row = summarise(name, curves, best, trials, FRACTIONS)
         print(f"{found.recorded.workload} {name}: {row.median} ({row.p90})", flush=True)
         rows.append(row)
     return tuple(rows)
@@ -108,6 +108,22 @@ def compared(
     return found
 
 
+def completed(data: dict[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """A result with the rows of strategies that were replayed earlier on the same spaces.
+
+    Raises SystemExit where the earlier result lacks a space, or has another form of it.
+    """
+    held = {(one["file"], one["configurations"]): one for one in earlier["spaces"]}
+    alike = all(data[name] == earlier[name] for name in ("seeds", "trials"))
+    for one in data["spaces"]:
+        before = held.get((one["file"], one["configurations"]))
+        if before is None or not alike:
+            raise SystemExit(f"{one['file']}: not the space that was replayed earlier")
+        names = {row["strategy"] for row in one["strategies"]}
+        one["strategies"] += [row for row in before["strategies"] if row["strategy"] not in names]
+    return {**data, "overall": overall(data["spaces"], data["trials"])}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("spaces", type=Path, nargs="*", help="default: those that ship")
@@ -115,6 +131,7 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=300, help="configurations of a space")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--trials", type=int, default=128)
+    parser.add_argument("--earlier", type=Path, help="result with rows of other strategies")
     parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
     options = parser.parse_args()
     lessons = []
@@ -122,6 +139,8 @@ def main() -> None:
         lessons = lessons_of(gathered(shipped_spaces()), load_registry(REGISTRY))
     found = compared(options.spaces or shipped_spaces(), lessons, options)
     data = to_json(found, {"seeds": options.seeds, "trials": options.trials, "batch": 0})
+    if options.earlier:
+        data = completed(data, json.loads(options.earlier.read_text()))
     options.output.with_suffix(".json").write_text(json.dumps(data) + "\n")
     draw(data, options.output.with_suffix(".png"))
     print(table(data))

@@ -3,7 +3,8 @@
 For each workload a model is trained on the recorded spaces of all other shapes, whatever their
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
-A list that does not guess alike (`spread`), random order (the median of draws) and the templates'
+A list that does not guess alike (`spread`), the default search with the model as its prior, which
+begins with the untuned default (`adaptive`), random order (the median of draws) and the templates'
 own estimates stand beside it. So does the first of the defaults and best estimates, beside the
 untuned default: `predicted` is its time, since `compile` takes one of those, and that with
 `promised` is of what is taken where a choice has to promise as much over the default, which is
@@ -66,6 +67,8 @@ def row(found: LeftOut) -> dict[str, Any]:
         "seeds_that_reach": reached(found.shares),
         "spread_median": np.median(found.spread, axis=0).round(4).tolist(),
         "spread_seeds_that_reach": reached(found.spread),
+        "adaptive_median": np.median(found.adaptive, axis=0).round(4).tolist(),
+        "adaptive_seeds_that_reach": reached(found.adaptive),
         "family": found.family,
         "default_over_best": None if found.default is None else round(found.default, 4),
         "predicted_over_best": found.choices[:, 0].round(4).tolist(),
@@ -122,6 +125,7 @@ def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
         "spaces": len(rows),
         "spaces_that_reach": reaching(rows, "seeds_that_reach"),
         "spaces_that_a_spread_list_reaches": reaching(rows, "spread_seeds_that_reach"),
+        "spaces_that_a_search_reaches": reaching(rows, "adaptive_seeds_that_reach"),
         "median": np.median(medians, axis=0).round(4).tolist(),
         "tenth_percentile": np.quantile(medians, 0.1, axis=0).round(4).tolist(),
         "random_median": np.median([one["random"] for one in rows], axis=0).round(4).tolist(),
@@ -143,6 +147,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
     parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
+    parser.add_argument("--models", type=int, default=0, help="of a group; one for each seed")
     parser.add_argument("--without", nargs="*", default=[], help="beginnings of columns' names")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -152,9 +157,13 @@ def main() -> None:
     lessons = [without(one, options.without) for one in lessons_of(gathered(paths), templates)]
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
-        jobs=options.jobs, least=options.least, folds=options.folds,
+        jobs=options.jobs, least=options.least, folds=options.folds, models=options.models,
     )  # fmt: skip
-    data = {"without": options.without, **result(found, options.seeds, options.folds)}
+    data = {
+        "without": options.without,
+        "models": options.models or options.seeds,
+        **result(found, options.seeds, options.folds),
+    }
     options.output.write_text(json.dumps(data, indent=1) + "\n")
     print(json.dumps({k: v for k, v in data.items() if k != "cases"}, indent=1))
 

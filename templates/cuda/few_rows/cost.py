@@ -56,5 +56,5 @@ def features(tiling: FewRowsTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "registers": float(tiling.registers),
         "warp_pieces": tiling.split_pieces / tiling.config.warps,
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

@@ -89,5 +89,5 @@ def features(tiling: PanelTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "registers": float(tiling.registers),
         "steps_a_warp": tiling.steps / (tiling.config.parts * tiling.config.warps),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

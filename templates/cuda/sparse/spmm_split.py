@@ -101,7 +101,7 @@ def space(workload: Spmm, target: Target) -> Space[SplitConfig]:
     def features(config: SplitConfig) -> Mapping[str, float]:
         blocks = -(-workload.n // config.columns) * _tiling(workload, config).groups
         blocks = -(-blocks // config.groups)
-        return {"blocks": float(blocks), "estimate": estimate(workload, config, target)}
+        return {"blocks": float(blocks), "seconds_estimate": estimate(workload, config, target)}
 
     def tiles_are_several(config: SplitConfig) -> bool:
         """Blocks of other columns follow where there are such."""

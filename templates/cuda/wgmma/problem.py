@@ -30,6 +30,8 @@ class Problem:
     """Whether blocks may share tiles out, by the stages of their reductions."""
     alone: bool = False
     """Whether it is one product of matrices, whose kernel has the fewest addresses to keep."""
+    products: int = 1
+    """As many products side by side have the workload's channels, and tiles of their own."""
 
     @property
     def taps(self) -> int:
@@ -41,7 +43,8 @@ class Problem:
         return self.workload.c * element(self.workload.in_dtype).bytes
 
     def tiles(self, config: PipelineConfig) -> int:
-        return self.load_of(config).m_tiles * ceil_div(self.workload.k, config.block_n)
+        channels = self.workload.k // self.products
+        return self.load_of(config).m_tiles * self.products * ceil_div(channels, config.block_n)
 
     def resident(self, config: PipelineConfig) -> int:
         """Blocks that run at once."""

@@ -6,6 +6,7 @@ of a transformer's queries, keys or values takes a third of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def space(workload: SharedGemm, target: Target) -> Space[WgmmaConfig]:
 
 def default(workload: SharedGemm, target: Target) -> WgmmaConfig:
     """The configuration with the least estimated time for a product of as much work."""
-    return default_config(_problem(workload.whole, target), space(workload, target))
+    whole = replace(_problem(workload.whole, target), products=workload.products)
+    return default_config(whole, space(workload, target))
 
 
 def build(workload: SharedGemm, config: WgmmaConfig, target: Target, ahead: int = 0) -> PrimFunc:

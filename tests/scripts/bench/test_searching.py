@@ -270,7 +270,13 @@ def test_defaults_stand_beside_first_predictions(lessons, templates):
         # Both lists begin with the same, and the spread one is another list.
         assert row["spread_median"][0] == row["median"][0]
         assert (np.diff(row["spread_median"]) >= 0).all()
-    for name in ("spaces_that_reach", "spaces_that_a_spread_list_reaches"):
+        # The search begins with the default.
+        first = round(1 / row["default_over_best"], 4)
+        assert row["adaptive_median"][0] == pytest.approx(first, abs=2e-4)
+        assert (np.diff(row["adaptive_median"]) >= 0).all()
+    for name in (
+        "spaces_that_reach", "spaces_that_a_spread_list_reaches", "spaces_that_a_search_reaches",
+    ):  # fmt: skip
         assert data[name]["both"] <= min(data[name]["8"], data[name]["32"])
     assert set(data["untuned"]) == {"all", "conv2d_grouped"}
     defaults = [row["default_over_best"] for row in data["cases"]]

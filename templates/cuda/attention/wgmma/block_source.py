@@ -120,6 +120,11 @@ __device__ __forceinline__ void load_tile(
              block.pair / HEADS, full);
 }
 
+// Constants have been asked for: what the kernels before have written comes next.
+__device__ __forceinline__ void wait_for_kernels() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
 __device__ __forceinline__ void leave(unsigned left, int lane) {
   if (lane == 0) arrive_at(left);
 }

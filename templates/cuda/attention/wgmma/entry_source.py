@@ -14,8 +14,6 @@ __device__ __forceinline__ void attend(
     blocks.nth(0).start_barriers();
   }
   __syncthreads();
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   if (warp >= 4 * CONSUMERS) {
     if constexpr (GIVES_REGISTERS)
       asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(PRODUCER_REGISTERS));
@@ -56,10 +54,13 @@ __device__ __forceinline__ void attend(
 
 FLOAT_ROWS = """State state;
   state.begin(scalars);
+  wait_for_kernels();
   attend_rows(state);"""
 BYTE_ROWS = """State<true> plain;
   plain.begin_rounding(scalars, zero_points);
-  if (plain.is_plain()) return attend_rows(plain);
+  const bool is_plain = plain.is_plain();
+  wait_for_kernels();
+  if (is_plain) return attend_rows(plain);
   State<false> state;
   state.begin_rounding(scalars, zero_points);
   attend_rows(state);"""

@@ -3,6 +3,7 @@
 FLOAT_LOOP = r"""
 __device__ __forceinline__ void help(
     const Blocks& blocks, const Maps& maps, int helper, int lane) {
+  wait_for_kernels();
   if (helper != 0 || lane != 0) return;
   const Block block = blocks.nth(0);
   load_queries(block, maps);

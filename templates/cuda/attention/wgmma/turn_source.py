@@ -98,6 +98,7 @@ __device__ __forceinline__ void help(
     const Blocks& blocks, const Maps& maps, const int* zero_points, int helper, int lane) {
   const bool loads = helper == 0 && lane == 0;
   const int q_zero = read_now(zero_points), k_zero = read_now(zero_points + 1);
+  wait_for_kernels();
   const int count = Steps{blocks.nth(0).tiles}.count(), all = blocks.count() * count;
   const auto load = [&](int step) {
     const Block block = blocks.nth(step / count);

@@ -49,5 +49,5 @@ def features(tiling: ElementsTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "runs": float(tiling.runs),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

@@ -72,5 +72,5 @@ def features_of(tiling: BlockTiling, target: Target, estimate: float) -> Mapping
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "resident": float(resident),
-        "estimate": estimate,
+        "seconds_estimate": estimate,
     }

@@ -70,5 +70,5 @@ def features_of(tiling: InstructionTiling, target: Target, estimate: float) -> M
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.threads),
-        "estimate": estimate,
+        "seconds_estimate": estimate,
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from autoq.templates.arrays.table import ENTRIES
 from autoq.templates.cuda.device.launch.registers import RegisterBudget, register_budget
 from autoq.templates.cuda.device.mma.wgmma import Wgmma
 from autoq.templates.cuda.pruned.two_four.view import TwoFourProduct
+from autoq.templates.epilogue.cuda.short_forms.long_table import LONG_ENTRIES
 from autoq.templates.target import Target
 
 ROW_BYTES = 128
@@ -140,7 +142,14 @@ class TwoFourTiling:
     @property
     def smem_bytes(self) -> int:
         staged = self.places * self.config.consumers * self.config.passing * self.staged_row_bytes
-        return self.config.stages * (self.stage_bytes + 16) + staged
+        return self.config.stages * (self.stage_bytes + 16) + staged + self.table_bytes
+
+    @property
+    def table_bytes(self) -> int:
+        """The epilogue's table, of twice as many entries where operands may allow a short form."""
+        if not self.view.epilogue.table:
+            return 0
+        return LONG_ENTRIES if self.view.shortened else ENTRIES
 
     @property
     def vector_bytes(self) -> int:

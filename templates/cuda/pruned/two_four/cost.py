@@ -52,5 +52,5 @@ def features(tiling: TwoFourTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.threads),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

@@ -110,6 +110,44 @@ SHIFTS = """
     own.shift = {{shift.word[0], shift.word[1], shift.word[0], shift.word[1]}}"""
 """What reads the float biases, where there are."""
 
+_NO_TABLE = r"""
+__device__ __forceinline__ void copy_table(unsigned char*, const Constants&, int) {}
+__device__ __forceinline__ Channels terms_of_all(const unsigned char*, const Constants& from) {
+  return shared_terms(from);
+}
+"""
+_SHARED_TABLE = r"""
+// The words of the table that the form of the operands selects entries of.
+__device__ __forceinline__ const unsigned* table_words(const Channels& own) {
+  const void* found = own.table;SHORT
+  return reinterpret_cast<const unsigned*>(found);
+}
+__device__ __forceinline__ void copy_table(
+    unsigned char* table, const Constants& from, int thread) {
+  const unsigned* words = table_words(shared_terms(from));
+  if (thread < TABLE_BYTES / 4) reinterpret_cast<unsigned*>(table)[thread] = __ldg(words + thread);
+}
+__device__ __forceinline__ Channels terms_of_all(
+    const unsigned char* table, const Constants& from) {
+  Channels own = shared_terms(from);
+  own.table = table;LOOKUPS
+  return own;
+}
+"""
+
+
+def table_source(table: bool, shortened: bool) -> str:
+    """Source of `copy_table` and `terms_of_all`, which read a table from shared memory.
+
+    shortened: whether operands may allow a short form, whose table is a longer one.
+    """
+    if not table:
+        return _NO_TABLE
+    short = "\n  if (own.form == Form::READ) found = own.lookups;" if shortened else ""
+    lookups = "\n  own.lookups = table;" if shortened else ""
+    return _SHARED_TABLE.replace("SHORT", short).replace("LOOKUPS", lookups)
+
+
 FINISH = """
     finish_tile<SATURATES ? Form::NAME : Form::ANY, PARTS>(
         sums, staged, terms, addends, to, row, first, consumer, thread, turn);

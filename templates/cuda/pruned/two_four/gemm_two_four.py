@@ -76,11 +76,13 @@ def estimate(workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target) 
     return estimated_seconds(TwoFourTiling(_view(workload), config), target)
 
 
-def build(workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target) -> PrimFunc:
-    """The product; parameters x, the arrays of `packed`, y."""
+def build(
+    workload: Gemm | FloatGemm, config: TwoFourConfig, target: Target, ahead: int = 0
+) -> PrimFunc:
+    """The product; parameters x, the arrays of `packed`, y; ahead as in `Template.program`."""
     from autoq.templates.cuda.pruned.two_four.kernel import build_kernel
 
-    return build_kernel(TwoFourTiling(_view(workload), config), target)
+    return build_kernel(TwoFourTiling(_view(workload), config), target, ahead)
 
 
 def pack(
@@ -100,5 +102,6 @@ def packed(workload: Gemm | FloatGemm, config: TwoFourConfig) -> tuple[TensorSpe
 
 
 TEMPLATE = Template(
-    "gemm_two_four", 1, matches, space, default, build, pack, packed, estimate=estimate
-)
+    "gemm_two_four", 1, matches, space, default, build, pack, packed, estimate=estimate,
+    looks_ahead=True,
+)  # fmt: skip

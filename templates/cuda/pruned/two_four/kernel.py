@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 from tvm.script import tirx as T
 from tvm.tirx import PrimFunc
@@ -9,13 +12,23 @@ from tvm.tirx import PrimFunc
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.storage import moved_as
 from autoq.templates.arrays.tensor_spec import TensorSpec
-from autoq.templates.cuda.device.launch.dependent_launch import overlapping
+from autoq.templates.cuda.device.launch.dependent_launch import (
+    overlapping,
+    start_successor,
+    wait_for_predecessors,
+)
+from autoq.templates.cuda.device.memory.look_ahead import look_ahead
 from autoq.templates.cuda.device.memory.packed_values import DeviceNamespace
 from autoq.templates.cuda.device.memory.ring_source import RING
 from autoq.templates.cuda.device.memory.swizzle import swizzle_mode
 from autoq.templates.cuda.device.memory.tma import ENCODE_TILED, row_values, tiled_map
 from autoq.templates.cuda.pruned.two_four.config import ROW_BYTES, TwoFourTiling
-from autoq.templates.cuda.pruned.two_four.finish_source import FINISH, FINISH_TILE, SHIFTS
+from autoq.templates.cuda.pruned.two_four.finish_source import (
+    FINISH,
+    FINISH_TILE,
+    SHIFTS,
+    table_source,
+)
 from autoq.templates.cuda.pruned.two_four.pack import pack_terms, pack_weight, weight_spec
 from autoq.templates.cuda.pruned.two_four.rows_source import BOXES, VECTORS
 from autoq.templates.cuda.pruned.two_four.source import SOURCE
@@ -42,7 +55,7 @@ def epilogue_of(tiling: TwoFourTiling) -> ThreadEpilogue:
 
 
 def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
-    """The function multiply(smem, x_map, residual?, weight, terms, y, block, thread)."""
+    """The functions of `_entry`."""
     view, config, epilogue = tiling.view, tiling.config, epilogue_of(tiling)
     work = view.workload
     assembly = tiling.atom.assembly("product")
@@ -55,7 +68,8 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
     finish = FINISH_TILE.replace("STORE_ROWS", BOXES if config.boxed else VECTORS)
     choice = form_choice(view.epilogue, view.shortened, "own.form", FINISH)
     product = SOURCE.replace("FINISH_TILE", finish).replace("CHOICE", choice)
-    product = product.replace("HALF_PRODUCT", half)
+    table = table_source(view.epilogue.table, view.shortened)
+    product = product.replace("TABLE_SOURCE", table).replace("HALF_PRODUCT", half)
     source = _BITS_OF + assembly + RING + product.replace("SHIFTS;", shifts + ";")
     for mark in (" ", "*"):
         source = source.replace("SUM" + mark, ("float" if view.floating else "int") + mark)
@@ -73,7 +87,7 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
             "PLACES": tiling.places, "K_STAGES": tiling.k_stages,
             "WEIGHT_TILES": tiling.weight_tiles, "ITEMS": tiling.items,
             "VECTOR_BYTES": tiling.vector_bytes,
-            "CHANNELS": tiling.terms,
+            "CHANNELS": tiling.terms, "TABLE_BYTES": tiling.table_bytes,
             "PRODUCER_REGISTERS": tiling.budget.producer,
             "CONSUMER_REGISTERS": tiling.budget.consumer,
         },
@@ -81,36 +95,56 @@ def _namespace(tiling: TwoFourTiling, target: Target) -> DeviceNamespace:
 
 
 def _entry(epilogue: ThreadEpilogue, boxed: bool) -> str:
-    """C++ of `multiply`, whose parameters are the pointers that there are; boxed: y is a map."""
-    terms = [*epilogue.more_inputs(), *epilogue.constant_parameters()]
-    parameters = "".join(f"const void* {spec.name}, " for spec in terms)
-    fields = " ".join(
-        f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
-        for spec in terms
-    )
+    """C++ of `begin` and `multiply`, whose parameters are the pointers that there are.
+
+    boxed: y is a map.
+    """
+    constants = epilogue.constant_parameters()
+    terms = [*epilogue.more_inputs(), *constants]
     y, outputs = ("unsigned long long y", "{y}") if boxed else ("void* y", "{(OUT*)y}")
     return (
+        "__device__ __forceinline__ void begin(unsigned char* smem, unsigned long long x_map, "
+        f"{_parameters(constants)}int thread) {{\n{_constants_from(constants)}"
+        "  begin_two_four(smem, x_map, from, thread);\n}\n"
         "__device__ __forceinline__ void multiply(unsigned char* smem, unsigned long long x_map, "
-        f"const void* weight, {parameters}{y}, int block, int thread) {{\n"
-        f"  Constants from = {{}};\n  {fields}\n"
+        f"const void* weight, {_parameters(terms)}{y}, int block, int thread) {{\n"
+        f"{_constants_from(terms)}"
         "  multiply_two_four(smem, x_map, (const unsigned char*)weight, "
         f"from, {outputs}, block, thread);\n}}\n"
     )
 
 
-def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
-    """The kernel; parameters x, the residual if there is one, those of `packed_all`, y."""
+def _parameters(terms: Sequence[TensorSpec]) -> str:
+    return "".join(f"const void* {spec.name}, " for spec in terms)
+
+
+def _constants_from(terms: Sequence[TensorSpec]) -> str:
+    """Statements that put such parameters into `from`."""
+    fields = " ".join(
+        f"from.{spec.name} = (const {element(moved_as(spec.dtype)).c_type}*){spec.name};"
+        for spec in terms
+    )
+    return f"  Constants from = {{}};\n  {fields}\n"
+
+
+def build_kernel(tiling: TwoFourTiling, target: Target, ahead: int = 0) -> PrimFunc:
+    """The kernel; parameters x, the residual if there is one, those of `packed_all`, y.
+
+    ahead: as in `Template.program`.
+    """
     work, config = tiling.view.workload, tiling.config
     (x, *added), (y,) = work.inputs, work.outputs
     residual = added[0] if added else y
     weight, bias, *others = packed_all(tiling)
-    function = _namespace(tiling, target).function("multiply")
+    functions = _namespace(tiling, target)
+    begin, multiply = functions.function("begin"), functions.function("multiply")
     box = [row_values(x.dtype, ROW_BYTES), config.columns // config.cluster]
     x_arguments = tiled_map(x.dtype, [work.k, work.m], [work.k], box, swizzle_mode(ROW_BYTES))
     y_mode = swizzle_mode(64 * tiling.view.out_bytes) if config.boxed else 0
     y_arguments = tiled_map(y.dtype, [work.n, work.m], [work.n], [64, config.passing], y_mode)
     scale_shape, scalars_shape = (spec.shape for spec in others) if others else ((1,), (1,))
     clusters, threads, smem_bytes = tiling.clusters(target), tiling.threads, tiling.smem_bytes
+    behind = look_ahead(math.prod(weight.shape), ahead, clusters * config.cluster)
 
     @T.jit
     def main(
@@ -151,12 +185,23 @@ def build_kernel(tiling: TwoFourTiling, target: Target) -> PrimFunc:
             block = T.cta_id([clusters])
         thread = T.thread_id([threads])
         smem = T.alloc_buffer((smem_bytes,), "uint8", scope="shared.dyn", align=1024)
-        T.evaluate(T.ptx.griddepcontrol.launch_dependents())
-        T.evaluate(T.ptx.griddepcontrol.wait())
+        if ahead > 0:  # noqa: SIM102 - by a thread that initialises no barriers
+            if thread == 32:
+                T.evaluate(
+                    T.cuda.func_call(behind.name, weights.data, block, source_code=behind.source)
+                )
         T.evaluate(
             T.cuda.func_call(
-                function.name, smem.data, T.address_of(x_map), weights.data, *others_of_rows,
-                *terms, outputs, block, thread, source_code=function.source,
+                begin.name, smem.data, T.address_of(x_map), *terms, thread,
+                source_code=begin.source,
+            )
+        )  # fmt: skip
+        wait_for_predecessors()
+        start_successor()
+        T.evaluate(
+            T.cuda.func_call(
+                multiply.name, smem.data, T.address_of(x_map), weights.data, *others_of_rows,
+                *terms, outputs, block, thread, source_code=multiply.source,
             )
         )  # fmt: skip
 

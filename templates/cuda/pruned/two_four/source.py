@@ -13,7 +13,9 @@ constexpr int STEPS = 2, ROW_BLOCKS = CONSUMERS * BLOCKS, A_BYTES = 2048, METADA
 constexpr int X_STAGE = COLUMNS * 128, W_STAGE = STEPS * ROW_BLOCKS * (A_BYTES + METADATA_BYTES);
 constexpr int METADATA_AT = X_STAGE + STEPS * ROW_BLOCKS * A_BYTES;
 constexpr int OUT_BYTES = BITS<OUT> / 8, ROW = 64 * OUT_BYTES + (BOXED ? 0 : 16);
-constexpr int ALL = BLOCKS * COLUMNS / 2;
+constexpr int ALL = BLOCKS * COLUMNS / 2, STAGED_AT = STAGES * STAGE_BYTES;
+constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
+constexpr int TABLE_AT = BARRIERS_AT + 16 * STAGES;
 // Tiles that are no whole round of all clusters may be shared out in halves of their rows of y.
 constexpr int WHOLE = HALVED ? ITEMS / CLUSTERS * CLUSTERS : ITEMS, HALVES = 2 * (ITEMS - WHOLE);
 
@@ -73,8 +75,11 @@ __device__ __forceinline__ void load_tiles(
           ring, x_map, weight, tile_of(WHOLE + cluster / 2, rank), cluster % 2, rank, place);
 }
 
-// The stage in front of a place has been read, by all blocks that it came to.
+// The stage in front of a place has been read, by all blocks that it came to. Copies that come next
+// are of another proxy than the reads of its metadata.
 __device__ __forceinline__ void release_before(const Ring& ring, const Place& place, int thread) {
+  asm volatile("fence.proxy.async.shared::cta;" : : : "memory");
+  __syncwarp();
   const unsigned empty = ring.empty + 8 * (place.stage ? place.stage - 1 : STAGES - 1);
   if constexpr (CLUSTER == 1) {
     if (thread % 32 == 0) barrier_arrive(empty);
@@ -158,7 +163,7 @@ template <int PARTS> __device__ __forceinline__ void multiply_tile(
   release_before(ring, place, thread);
 }
 
-FINISH_TILE// A tile, or half of its rows of y, and its outputs.
+FINISH_TILETABLE_SOURCE// A tile, or half of its rows of y, and its outputs.
 template <int PARTS> __device__ __forceinline__ void compute_tile(
     const Ring& ring, const unsigned char* smem, unsigned char* staged, const Constants& from,
     const Channels& own, const Outputs& to, const Tile& tile, int half, int consumer, int thread,
@@ -179,7 +184,7 @@ __device__ __forceinline__ void multiply_tiles(
     const Outputs& to, int block, int consumer, int thread) {
   Place place;
   int turn = 0;
-  const Channels own = shared_terms(from);
+  const Channels own = terms_of_all(smem + TABLE_AT, from);
   const int rank = block % CLUSTER, cluster = block / CLUSTER;
   for (int item = cluster; item < WHOLE; item += CLUSTERS)
     compute_tile<1>(ring, smem, staged, from, own, to, tile_of(item, rank), 0, consumer,
@@ -192,21 +197,29 @@ __device__ __forceinline__ void multiply_tiles(
     if (thread == 0) asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
-__device__ __forceinline__ void multiply_two_four(
-    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
-    const Constants& from, const Outputs& to, int block, int thread) {
+__device__ __forceinline__ Ring ring_of(const unsigned char* smem) {
   const unsigned base = (unsigned)__cvta_generic_to_shared(smem);
-  constexpr int STAGED_AT = STAGES * STAGE_BYTES;
-  constexpr int BARRIERS_AT = STAGED_AT + CONSUMERS * PLACES * PASS * ROW;
-  const Ring ring = {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
+  return {base, base + BARRIERS_AT, base + BARRIERS_AT + 8 * STAGES};
+}
+// What needs nothing of the kernels before: barriers, the way to x, the table.
+__device__ __forceinline__ void begin_two_four(
+    unsigned char* smem, unsigned long long x_map, const Constants& from, int thread) {
+  const Ring ring = ring_of(smem);
   if (thread == 0) {
+    asm volatile("prefetch.tensormap [%0];" : : "l"(x_map) : "memory");
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(ring.full + 8 * s, 1);
       barrier_init(ring.empty + 8 * s, CONSUMERS * 4 * CLUSTER);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
   }
+  copy_table(smem + TABLE_AT, from, thread);
   meet();
+}
+__device__ __forceinline__ void multiply_two_four(
+    unsigned char* smem, unsigned long long x_map, const unsigned char* weight,
+    const Constants& from, const Outputs& to, int block, int thread) {
+  const Ring ring = ring_of(smem);
   const int consumer = __shfl_sync(0xffffffff, thread / 128, 0);  // the same in a warp
   if (consumer == CONSUMERS) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(PRODUCER_REGISTERS));
@@ -222,6 +235,8 @@ __device__ __forceinline__ void multiply_two_four(
   }
 }
 """
-"""multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
+"""begin_two_four(smem, x_map, Constants, thread), by all threads of a block, and then
+multiply_two_four(smem, x_map, weight, Constants, Outputs, block, thread).
 
-FINISH_TILE stands for `finish_source.FINISH_TILE`, CHOICE for what `finish_source.choice` says."""
+FINISH_TILE stands for `finish_source.FINISH_TILE`, TABLE_SOURCE for what
+`finish_source.table_source` says, CHOICE for what `finish_source.choice` says."""

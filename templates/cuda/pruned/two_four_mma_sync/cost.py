@@ -63,5 +63,5 @@ def features(tiling: TwoFourMmaTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "sums": float(tiling.sums),
         "threads": float(tiling.config.threads),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

@@ -70,5 +70,5 @@ def features(tiling: BoxesTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "registers": float(tiling.registers),
         "columns": float(tiling.columns),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

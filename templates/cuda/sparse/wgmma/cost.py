@@ -101,5 +101,5 @@ def features(tiling: LongTiling, target: Target) -> Mapping[str, float]:
         "smem_bytes": float(tiling.smem_bytes),
         "registers": float(tiling.registers),
         "columns": float(TEAM_COLUMNS * tiling.config.teams * tiling.config.tiles),
-        "estimate": estimated_seconds(tiling, target),
+        "seconds_estimate": estimated_seconds(tiling, target),
     }

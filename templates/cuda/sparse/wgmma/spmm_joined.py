@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm.tirx import PrimFunc
 
+from autoq.search.lanes import choose
 from autoq.search.space import Space
 from autoq.templates.arrays.element import element
 from autoq.templates.arrays.tensor_spec import TensorSpec
@@ -88,14 +90,28 @@ def space(workload: Spmm, target: Target) -> Space[JoinedConfig]:
     knobs = dict(next(iter(of_length.values())).knobs)
     knobs |= {"cluster": (1,), "turns_back": (False,), "vector": lengths}
 
-    def the_kernel_takes_it(config: JoinedConfig) -> bool:
-        """The kernel of long vectors has such a configuration."""
-        return of_length[config.vector].legal(_long(config))
-
     def derived(config: JoinedConfig) -> Mapping[str, float]:
         return features(_tiling(expected(workload, config.vector), config), target)
 
-    return Space(JoinedConfig, knobs, (the_kernel_takes_it,), derived)
+    rules = zip(*(each.constraints for each in of_length.values()), strict=True)
+    return Space(JoinedConfig, knobs, [_by_length(lengths, each) for each in rules], derived)
+
+
+Rule = Callable[[Any], bool]
+
+
+def _by_length(lengths: Sequence[int], rules: Sequence[Rule]) -> Rule:
+    """A rule of the kernel of long vectors, which is another one for each length."""
+    first, *others = rules
+
+    @functools.wraps(first)
+    def rule(config: JoinedConfig) -> bool:
+        found = first(config)
+        for length, other in zip(lengths[1:], others, strict=True):
+            found = choose(config.vector == length, other(config), found)
+        return found
+
+    return rule
 
 
 def _long(config: JoinedConfig) -> LongConfig:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
+from autoq.templates.cuda.sparse.wgmma import spmm_wgmma
 from autoq.templates.cuda.sparse.wgmma.spmm_joined import (
     TEMPLATE,
     JoinedConfig,
@@ -44,6 +45,20 @@ def test_columns_at_random_are_expected() -> None:
     large = Spmm(4096, 256, 4096, 8, Structure.of(np.full(512, 2048)))
     assert expected(large, 16).longest == 3072
     assert joined(large, 16).longest == 4096
+
+
+def test_each_length_has_the_rules_of_its_own_product() -> None:
+    """Of the values of knobs that tell lengths apart, all combinations."""
+    space = TEMPLATE.space(WORKLOAD, TARGET)
+    knobs = {"blocks_per_unit": (1, 3), "stages": (2, 6, 12), "whole_stages": (True,)}
+    found = set(space.restricted(knobs).enumerate())
+    own: dict[int, set[JoinedConfig]] = {}
+    for length in space.knobs["vector"]:
+        of_long = spmm_wgmma.space(joined(WORKLOAD, length), TARGET)
+        few = of_long.restricted({**knobs, "cluster": (1,), "turns_back": (False,)})
+        own[length] = {JoinedConfig(**asdict(one), vector=length) for one in few.enumerate()}
+    assert found == set().union(*own.values())
+    assert len({len(configs) for configs in own.values()}) > 1
 
 
 @needs_nvcc

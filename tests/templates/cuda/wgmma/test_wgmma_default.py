@@ -9,11 +9,13 @@ import pytest
 
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.templates.cuda.device.launch.input_once import default_input_once
+from autoq.templates.cuda.device.weights import ceil_div
 from autoq.templates.cuda.wgmma import default as chosen
 from autoq.templates.cuda.wgmma.cost import rows_are_cut, untuned_seconds
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.shared.shared_gemm import SharedGemm
 from autoq.templates.target import parse_target
 
 TARGET = parse_target("cuda:sm_90a")
@@ -87,3 +89,13 @@ def test_rows_are_cut_where_they_are_no_whole_sectors():
 
     assert cut(240, "int8") and cut(8, "float16") and cut(1001, "float32")
     assert not (cut(256, "int8") or cut(240, "float16") or cut(8, "float32"))
+
+
+@pytest.mark.parametrize("n", [192, 320])
+def test_tiles_of_each_of_several_products_are_counted(n):
+    """128 columns would be one round of all columns together, and a few tiles more of each."""
+    workload = SharedGemm(3, 3072, n, 768, "uint8", "int8", Epilogue("uint8"))
+    config = load_registry(REGISTRY)["shared_gemm_wgmma"].default(workload, TARGET)
+    tiles = ceil_div(3072, config.block_m) * 3 * ceil_div(n, config.block_n)
+    rounds = tiles / (TARGET.units * config.teams * config.blocks_per_unit)
+    assert rounds <= 1 or rounds > 1.5

@@ -16,7 +16,7 @@ from autoq.graph.known_zeros import two_four_classes
 from autoq.templates.cuda.pruned.two_four.config import A_BYTES, TwoFourConfig, TwoFourTiling
 from autoq.templates.cuda.pruned.two_four.gemm_two_four import TEMPLATE
 from autoq.templates.cuda.pruned.two_four.pack import pack_weight
-from autoq.templates.cuda.pruned.two_four.view import view_of
+from autoq.templates.cuda.pruned.two_four.view import two_four_product
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.epilogue.cuda.short_forms.words import IS_CONVERTED, IS_READ, NEITHER
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -32,7 +32,7 @@ FLOATS = FloatGemm(100, 300, 200, weight_dtype="float16", sparsity=Sparsity.two_
 @pytest.mark.parametrize("workload", [BYTES, FLOATS], ids=str)
 def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
     """Each thread's register of metadata spreads the kept values of its rows, as PTX says."""
-    view = view_of(workload)
+    view = two_four_product(workload, every_form=True)
     assert view is not None
     tiling = TwoFourTiling(view, TwoFourConfig(128, 2, 1, 3, 4))
     _, constants = workload.random_case(np.random.default_rng(1))
@@ -125,7 +125,7 @@ def test_the_form_that_operands_allow(
     workload = replace(BYTES, m=64, n=128, k=256, epilogue=Epilogue(out_dtype))
     values, constants = case_of_form(workload, bounds, scale, bias)
     config = TwoFourConfig(64, 1, 1, 2, 4, boxed=True)
-    view = view_of(workload)
+    view = two_four_product(workload, every_form=True)
     assert view is not None
     assert view.short_form(view.terms(constants)).numbers[0] == form
     assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
@@ -149,7 +149,7 @@ def test_residuals(residual: str, out_dtype: str, config: TwoFourConfig, convert
     values, constants = workload.random_case(np.random.default_rng(2))
     if not converted:
         constants["bias"][0] = 1 << 30
-    view = view_of(workload)
+    view = two_four_product(workload, every_form=True)
     assert view is not None
     form = view.short_form(view.terms(constants)).numbers[0]
     assert form == (IS_CONVERTED if converted else NEITHER)
@@ -166,7 +166,7 @@ def test_tables_are_read_where_operands_allow(out_dtype: str, large: bool) -> No
     values, constants = workload.random_case(np.random.default_rng(2))
     constants["scale"][:] = 3e-4 * np.random.default_rng(3).uniform(1, 2, 128)
     constants["bias"][:3] = [1 << 24, -1 << 24, 1 << 30 if large else 0]
-    view = view_of(workload)
+    view = two_four_product(workload, every_form=True)
     assert view is not None
     form = view.short_form(view.terms(constants)).numbers[0]
     assert form == (NEITHER if large else IS_READ)
@@ -183,7 +183,7 @@ def test_halves_of_tiles(columns: int, passing: int, boxed: bool) -> None:
     target = replace(TARGET, units=8)
     workload = replace(BYTES, m=2 * columns + columns // 3, n=512, k=400)
     config = TwoFourConfig(columns, 2, 1, 3, 4, 2, passing, boxed, halved=True)
-    view = view_of(workload)
+    view = two_four_product(workload, every_form=True)
     assert view is not None
     assert TwoFourTiling(view, config).halves(target) == 4
     assert config in TEMPLATE.space(workload, target)
