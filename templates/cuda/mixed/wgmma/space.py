@@ -20,6 +20,9 @@ _OTHER_REGISTERS = {"none": 48, "relu": 48, "gelu": 116, "gelu_tanh": 64, "silu"
 # Registers that each of three consumers needs less where results are plain, of one block of 64
 # weight rows and one step a stage: ptxas spills none of these kernels either.
 _LEAN_SPARES = 16
+# What ptxas asks for beside the sums of one product, as it says of those that it cannot compile.
+# setmaxnreg does not help: a thread has at most what it was launched with for one instruction.
+_PRODUCT_REGISTERS = 26
 # What the walk of shares takes, the places of a result's further inputs, and turns.
 _SHARE_REGISTERS, _INPUT_REGISTERS, _TURN_REGISTERS = 24, 12, 16
 WIDTHS = (
@@ -153,6 +156,10 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
         other -= _LEAN_SPARES * lean(config)
         return config.accumulators + sums + a + other <= config.registers.consumer
 
+    def product_fits_at_launch(config: MixedConfig) -> bool:
+        """the sums of one product fit the registers that a thread is launched with"""
+        return config.block_m // 2 + _PRODUCT_REGISTERS <= config.registers.launch
+
     def shared_memory_fits(config: MixedConfig) -> bool:
         """stages and staging buffers fit the shared memory of a block"""
         return MixedPlan(workload, config).smem_bytes <= target.smem_bytes
@@ -190,6 +197,7 @@ def _resource_rules(workload: FloatGemm, target: Target) -> list[Rule]:
 
     return [
         registers_fit,
+        product_fits_at_launch,
         shared_memory_fits,
         reductions_are_split_once,
         parts_fit_a_cluster,

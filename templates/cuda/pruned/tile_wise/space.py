@@ -8,6 +8,7 @@ from autoq.search.space import Space
 from autoq.templates.composed.pruned_product import PrunedProduct
 from autoq.templates.cuda.pruned.tile_wise.config import TileWiseConfig, TileWiseTiling
 from autoq.templates.cuda.pruned.tile_wise.cost import features
+from autoq.templates.cuda.pruned.tile_wise.tiling import BESIDE_SUMS
 from autoq.templates.target import Target
 
 Rule = Callable[[TileWiseConfig], bool]
@@ -109,6 +110,11 @@ def _tile_rules(view: PrunedProduct, tiling_of: TilingOf, target: Target) -> lis
         needed = tiling.sums + 8 * tiling.blocks_m + _OTHER_REGISTERS
         return needed <= tiling.budget.consumer
 
+    def instructions_fit_at_launch(config: TileWiseConfig) -> bool:
+        """The sums of an instruction fit the registers that a thread is launched with."""
+        tiling = tiling_of(config)
+        return tiling.width // 2 + BESIDE_SUMS <= tiling.budget.launch
+
     return [
         tiles_are_joined,
         clusters_share_tiles,
@@ -116,4 +122,5 @@ def _tile_rules(view: PrunedProduct, tiling_of: TilingOf, target: Target) -> lis
         rows_are_there,
         shared_memory_suffices,
         registers_suffice,
+        instructions_fit_at_launch,
     ]

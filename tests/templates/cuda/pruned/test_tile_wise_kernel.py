@@ -179,3 +179,13 @@ def test_what_it_declines() -> None:
         replace(FLOATS, weight_left=True), replace(FLOATS, residual=True, activation="gelu"),
     )  # fmt: skip
     assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
+
+
+def test_sums_of_joined_tiles_fit_what_threads_are_launched_with() -> None:
+    """Two blocks leave 128 registers a thread, and ptxas asks for 158 for 256 columns."""
+    tiles = Sparsity("tw", 128, 1024, Structure(8192, 1024, 1536))
+    space = TEMPLATE.space(Gemm(4096, 4096, 4096, sparsity=tiles), TARGET)
+    joined = TileWiseConfig(64, 1, 2, 4, 2, 4, 2)
+    assert "launched with" in str(space.rejection(joined))
+    assert space.rejection(replace(joined, blocks=1)) is None
+    assert space.rejection(replace(joined, joined=1)) is None

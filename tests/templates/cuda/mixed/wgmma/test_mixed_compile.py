@@ -122,6 +122,15 @@ def test_three_consumers_of_192_rows_are_for_plain_results() -> None:
         assert rejection is None if legal else "fit a consumer's registers" in str(rejection)
 
 
+def test_products_of_three_consumers_fit_what_threads_are_launched_with() -> None:
+    """ptxas has 128 registers a thread there, and asks for 134 where a tile has 216 rows of x."""
+    space = TEMPLATE.space(FloatGemm(3456, 4096, 2048, weight_dtype="float16"), TARGET)
+    wide = replace(SMALL, block_m=216, stages=3, widening=Widening.PERMUTE)
+    assert space.rejection(replace(wide, consumers=2)) is None
+    assert "launched with" in str(space.rejection(replace(wide, consumers=3)))
+    assert space.rejection(replace(wide, consumers=3, block_m=192)) is None
+
+
 @needs_nvcc
 @pytest.mark.parametrize(
     "dtype, weight_dtype, widening, most",
