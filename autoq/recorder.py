@@ -10,7 +10,7 @@ from typing import Any
 
 from autoq.cache import require_private
 from autoq.devices import Host, require_device, resolve
-from autoq.errors import InputError, TargetError
+from autoq.errors import ConfigError, InputError, TargetError
 from autoq.kernel.source_hash import source_hash
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
@@ -119,15 +119,15 @@ def measure_spaces(
 ) -> Recorded:
     """Measure the kernels of a folder that `compile_spaces` wrote; as `record_spaces`.
 
-    Candidates of another version of their template are passed over. Raises TargetError for
-    kernels of another architecture than the device's.
+    Candidates of another version of their template are passed over, and those that its space holds
+    no longer. Raises TargetError for kernels of another architecture than the device's.
     """
     host = target if isinstance(target, Host) else resolve(target, options.devices[0])
     require_device(host)
     templates = load_registry(options.registry)
     plans: dict[Workload, list[Planned]] = {}
     places: dict[Job, Place] = {}
-    old = 0
+    old = illegal = 0
     for folder in bundle_folders(as_path(compiled)):
         if folder.arch != host.target.arch:
             raise TargetError(
@@ -142,11 +142,17 @@ def measure_spaces(
                 continue
             if template.name not in spaces:
                 spaces[template.name] = template.space(folder.workload, host.target)
-            config = spaces[template.name].from_dict(one.config)
+            try:
+                config = spaces[template.name].from_dict(one.config)
+            except ConfigError:
+                illegal += 1
+                continue
             plan.append(Planned(Candidate(one.template, config), one.drawn))
             places[Job(folder.workload, one.template, config)] = folder, one
     if old:
         notify(f"{old} kernels are of another version of their template and left out")
+    if illegal:
+        notify(f"{illegal} kernels are of configurations that are no longer legal and left out")
     return _measure(
         [*plans], lambda workload, stop: plans[workload], places, _folder(output), options, host,
         templates, notify,

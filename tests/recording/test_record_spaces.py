@@ -13,7 +13,7 @@ import pytest
 from onnx_models.makers import model, node, normal
 
 from autoq.devices import resolve
-from autoq.errors import AutoqError, InputError
+from autoq.errors import AutoqError, ConfigError, InputError
 from autoq.measure.job import REGISTRY, Measurement, load_registry
 from autoq.measure.measurer import DeviceMeasurer
 from autoq.quantization.quantize import quantize
@@ -26,6 +26,7 @@ from autoq.recording.planner import Planner
 from autoq.recording.workloads import given_workloads
 from autoq.records.record import Device
 from autoq.records.recorded_space import read_space
+from autoq.search.space import Space
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.workload_key import to_dict
@@ -183,6 +184,24 @@ def test_failures_of_changed_sources_are_no_records(
     monkeypatch.setattr(DeviceMeasurer, "_run", transferred)
     found = measure_spaces(tmp_path / "kernels", tmp_path / "spaces", options, "cpu")
     assert found.measured.foreign == 3 and found.measured.trials == 0
+
+
+def test_kernels_that_a_new_rule_forbids_are_left_out(
+    tmp_path, options, in_this_process, monkeypatch
+):
+    compile_spaces([WORKLOAD], tmp_path / "kernels", options, "cpu")
+    real, asked, said = Space.from_dict, [], []
+
+    def strict(space, values):
+        asked.append(values)
+        if len(asked) == 1:
+            raise ConfigError("a new rule")
+        return real(space, values)
+
+    monkeypatch.setattr(Space, "from_dict", strict)
+    found = measure_spaces(tmp_path / "kernels", tmp_path / "spaces", options, "cpu", said.append)
+    assert found.measured.trials == options.samples - 1
+    assert any(text.startswith("1 kernels are of configurations") for text in said)
 
 
 def test_workloads_come_from_json_records_and_models(tmp_path):
