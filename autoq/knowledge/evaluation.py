@@ -61,6 +61,21 @@ class LeftOut:
     choices: np.ndarray
 
 
+@dataclass(frozen=True)
+class Groups:
+    """What is left out together: so many groups of shapes, 0 for each shape by itself.
+
+    models: trained without a group, each of which serves several seeds; 0 for one each.
+    """
+
+    folds: int = 0
+    models: int = 0
+
+
+EACH = Groups()
+"""Each shape is left out by itself, and every seed has a model of its own."""
+
+
 def leave_one_out(
     lessons: Sequence[Lesson],
     templates: Mapping[str, Template],
@@ -69,16 +84,13 @@ def leave_one_out(
     jobs: int = 1,
     least: int = 0,
     besides: Sequence[Lesson] = (),
-    folds: int = 0,
-    models: int = 0,
+    groups: Groups = EACH,
 ) -> list[LeftOut]:
-    """Rank every lesson by models of all lessons of other shapes, one model for each seed.
-
-    models: so many are trained, each of which serves several seeds; 0 for one each.
+    """Rank every lesson by models of all lessons of other shapes.
 
     jobs: threads, which take a shape at a time; the result is the same with any number. least:
-    lessons of fewer configurations are learnt from and not ranked, nor are those besides. folds:
-    so many groups of shapes are left out one after the other, instead of each shape by itself.
+    lessons of fewer configurations are learnt from and not ranked, nor are those besides.
+    groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
     versions = template_versions(templates.values())
@@ -86,9 +98,11 @@ def leave_one_out(
     taught = _taught([*lessons, *besides])
     for one in lessons:
         if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
-            group = str(zlib.crc32(one.shape.encode()) % folds) if folds else one.shape
+            group = (
+                str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
+            )
             shapes[group].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, COUNTS, models or seeds)
+    work = _Work([*lessons, *besides], versions, seeds, COUNTS, groups.models or seeds)
     found: dict[str, list[LeftOut]] = {}
 
     def done(shape: str, left: list[LeftOut]) -> None:

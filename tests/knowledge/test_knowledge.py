@@ -12,7 +12,7 @@ from autoq.compilation.selection import DEFAULT, PREDICTED, choose
 from autoq.devices import Host, resolve
 from autoq.errors import RecordError
 from autoq.knowledge.choice import Prediction, predicted, usable, worthwhile
-from autoq.knowledge.evaluation import leave_one_out
+from autoq.knowledge.evaluation import Groups, leave_one_out
 from autoq.knowledge.features import workload_features
 from autoq.knowledge.lessons import kind_of, lesson
 from autoq.knowledge.model import LEAST_PROMISE, load_model, parse_model
@@ -147,10 +147,10 @@ def test_a_configuration_counts_once_with_its_later_time(spaces, templates):
 def test_groups_of_shapes_are_left_out_together(spaces, templates):
     lessons = lessons_of(gathered(spaces), templates)
     with pytest.raises(RecordError, match="nothing to learn from"):
-        leave_one_out(lessons, templates, seeds=1, folds=1)
+        leave_one_out(lessons, templates, seeds=1, groups=Groups(1))
     # Those besides teach, and are not ranked.
     others = [one for one in lessons if one.shape != lessons[0].shape]
-    (found,) = leave_one_out(lessons[:1], templates, seeds=1, folds=1, besides=others)
+    (found,) = leave_one_out(lessons[:1], templates, seeds=1, groups=Groups(1), besides=others)
     alone = leave_one_out(lessons, templates, seeds=1)
     ranked = next(one for one in alone if one.lesson is lessons[0])
     np.testing.assert_array_equal(found.shares, ranked.shares)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.knowledge.evaluation import COUNTS, PROMISES, LeftOut, leave_one_out
+from autoq.knowledge.evaluation import COUNTS, PROMISES, Groups, LeftOut, leave_one_out
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
@@ -157,7 +157,7 @@ def main() -> None:
     lessons = [without(one, options.without) for one in lessons_of(gathered(paths), templates)]
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
-        jobs=options.jobs, least=options.least, folds=options.folds, models=options.models,
+        jobs=options.jobs, least=options.least, groups=Groups(options.folds, options.models),
     )  # fmt: skip
     data = {
         "without": options.without,

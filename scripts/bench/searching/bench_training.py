@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from bench_knowledge import untuned
 
-from autoq.knowledge.evaluation import leave_one_out
+from autoq.knowledge.evaluation import Groups, leave_one_out
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.shipped import shipped_records
 from autoq.knowledge.training import gathered, lessons_of
@@ -82,7 +82,8 @@ def main() -> None:
     for name, (slowness, taught) in VARIANTS.items():
         found = leave_one_out(
             weighed(judged, slowness), templates, options.seeds, jobs=options.jobs,
-            folds=options.folds, besides=weighed([*others, *(records if taught else ())], slowness),
+            groups=Groups(options.folds),
+            besides=weighed([*others, *(records if taught else ())], slowness),
         )  # fmt: skip
         data["variants"][name] = untuned(found)
         print(name, data["variants"][name]["all"], flush=True)
