@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+# A suite that runs in the background of a shell inherits that Ctrl-C is ignored.
 CODE = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from autoq.process.early_interrupt import ending_on_interrupt
 {before}
 with ending_on_interrupt():
