@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from mma_sync_matches import assert_takes_tiles_alone
 from ptx.kernels import assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaConfig
 from autoq.templates.cuda.pruned.picked_mma_sync.gemm_tile_picked_mma_sync import TEMPLATE
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
@@ -49,18 +49,7 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedMmaConfig) 
 
 
 def test_what_it_declines() -> None:
-    for arch in ("sm_80", "sm_86", "sm_89"):
-        assert TEMPLATE.matches(BYTES, parse_target(f"cuda:{arch}"))
-        assert TEMPLATE.matches(FLOATS, parse_target(f"cuda:{arch}"))
-    assert not any(
-        TEMPLATE.matches(BYTES, parse_target(f"cuda:{arch}")) for arch in ("sm_75", "sm_90a")
-    )
-    others = (
-        BYTES.dense, replace(BYTES, k=200), replace(BYTES, epilogue=Epilogue("int4")),
-        replace(BYTES, sparsity=replace(CLASS, granularity=512)),
-        Conv2d(2, 7, 9, 64, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=CLASS),
-    )  # fmt: skip
-    assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
+    assert_takes_tiles_alone(TEMPLATE, BYTES, FLOATS)
     wide = replace(
         BYTES, m=3072, n=768, k=2176, in_dtype="uint8", epilogue=Epilogue("uint8", "uint8", True),
         sparsity=Sparsity("tw", 256, 640, Structure(7168, 2560, 2560)),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from gpu_kernels import assert_right, gpu_target
+from mma_sync_matches import assert_takes_tiles_alone
 from ptx.kernels import assert_right_emulated
 from tile_two_four_cases import BRAIN, BYTES, CLASS, FEW, FLOATS, TARGET, apart, drawn, masked
 from with_nvcc import needs_nvcc
@@ -14,10 +15,8 @@ from with_nvcc import needs_nvcc
 from autoq.templates.cuda.pruned.tile_two_four.config import TileTwoFourConfig
 from autoq.templates.cuda.pruned.tile_two_four.gemm_tile_two_four_mma_sync import TEMPLATE
 from autoq.templates.epilogue import Epilogue
-from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
-from autoq.templates.target import parse_target
 
 
 @needs_nvcc
@@ -97,16 +96,5 @@ def test_random_masks_on_a_gpu(seed: int, sparsity: float) -> None:
 
 
 def test_what_it_declines() -> None:
-    for arch in ("sm_80", "sm_86", "sm_89"):
-        assert TEMPLATE.matches(BYTES, parse_target(f"cuda:{arch}"))
-        assert TEMPLATE.matches(FLOATS, parse_target(f"cuda:{arch}"))
-    assert not any(
-        TEMPLATE.matches(BYTES, parse_target(f"cuda:{arch}")) for arch in ("sm_75", "sm_90a")
-    )
-    others = (
-        BYTES.dense, replace(BYTES, k=200), replace(BYTES, epilogue=Epilogue("int4")),
-        replace(BYTES, sparsity=replace(CLASS, granularity=512)),
-        replace(BYTES, sparsity=CLASS.tiles_alone),
-        Conv2d(2, 7, 9, 64, 100, 3, 3, padding=(1, 1, 1, 1), sparsity=CLASS),
-    )  # fmt: skip
-    assert not any(TEMPLATE.matches(workload, TARGET) for workload in others)
+    assert_takes_tiles_alone(TEMPLATE, BYTES, FLOATS)
+    assert not TEMPLATE.matches(replace(BYTES, sparsity=CLASS.tiles_alone), TARGET)
