@@ -13,7 +13,7 @@ from autoq.search.traced import Reads, traced_type
 from autoq.templates.base import Template
 from autoq.templates.workload import Constants, Workload
 
-# Arrays that are kept, over all templates of the workload.
+# Arrays that are kept, over all templates of the workload, where no other bound is given.
 _MOST_BYTES = 1 << 29
 
 Arrays = tuple[np.ndarray, ...]
@@ -31,7 +31,10 @@ class PackedConstants:
         bytes: of all arrays that are kept.
     """
 
-    def __init__(self, workload: Workload, constants: Constants) -> None:
+    def __init__(
+        self, workload: Workload, constants: Constants, most_bytes: int = _MOST_BYTES
+    ) -> None:
+        self._most_bytes = most_bytes
         self._workload = workload
         self._constants = constants
         self._reads: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -63,7 +66,7 @@ class PackedConstants:
     def _keep(self, key: tuple[Any, ...], arrays: Arrays) -> None:
         self._kept[key] = arrays
         self.bytes += _size(arrays)
-        while self.bytes > _MOST_BYTES and len(self._kept) > 1:
+        while self.bytes > self._most_bytes and len(self._kept) > 1:
             self.bytes -= _size(self._kept.popitem(last=False)[1])
 
 
