@@ -58,9 +58,8 @@ def test_what_cannot_take_notes_of_its_reads_is_packed_each_time():
     assert template.packed == 4
 
 
-def test_what_fills_the_memory_is_packed_again(monkeypatch):
-    monkeypatch.setattr("autoq.measure.packed_constants._MOST_BYTES", 6 * 16)
-    template, packed = Packing(), PackedConstants(WORKLOAD, {"weight": WEIGHT})
+def test_what_fills_the_memory_is_packed_again():
+    template, packed = Packing(), PackedConstants(WORKLOAD, {"weight": WEIGHT}, 6 * 16)
     for tile in (2, 3, 2, 4, 2, 3):
         packed.of(template, Config(tile, True))
     assert template.packed == 4
