@@ -190,11 +190,11 @@ def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(tmp_path)
     failure = Measurement(
         failure="runtime", message="cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY"
     )
-    starved = _Starved(Outcome(failure))
-    assert runner._measure(starved, Run(job, None, Timing())).death == OUTSIDE and starved.killed == 1
+    starved, request = _Starved(Outcome(failure)), Run(job, None, Timing())
+    assert runner._measure(starved, request).death == OUTSIDE and starved.killed == 1
     failure = Measurement(failure="runtime", message="cuModuleLoadData failed: CUDA_ERROR_UNKNOWN")
     starved = _Starved(Outcome(failure))
-    assert runner._measure(starved, Run(job, None, Timing())).death == CRASH and starved.killed == 1
+    assert runner._measure(starved, request).death == CRASH and starved.killed == 1
     runner.close()
 
 
