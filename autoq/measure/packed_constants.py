@@ -25,7 +25,8 @@ class PackedConstants:
     To pack the weights of a large sparse product takes a core 150 ms, a hundred times what the
     kernel takes to be timed, and most knobs have no part in it. Which ones have is seen by packing
     for a configuration that notes what is read of it: what came of it then holds for every
-    configuration with the same values of these. Nobody may write into the arrays.
+    configuration with the same values of these; a template whose `pack` reads knobs for what comes
+    of them together says what that is (`Template.packs_by`). Nobody may write into the arrays.
 
     Attributes:
         bytes: of all arrays that are kept.
@@ -43,6 +44,12 @@ class PackedConstants:
 
     def of(self, template: Template, config: Any) -> Arrays:
         """The constants of a configuration; raises what `Template.constants` raises."""
+        if template.packs_by is not None:
+            said = (template.name, template.packs_by(self._workload, config))
+            if said not in self._kept:
+                self._keep(said, template.constants(self._workload, config, self._constants))
+            self._kept.move_to_end(said)
+            return self._kept[said]
         for names in self._reads[template.name]:
             key = _key(template, config, names)
             if key in self._kept:
