@@ -1,8 +1,7 @@
 """Packs constants in processes of their own, while a device measures other candidates.
 
-To pack 16 MB of weights takes a core 0.1 to 0.3 s, and the schedule of a large sparse attention 1.3
-to 2.6 s, where a kernel is checked and timed in some 20 ms: a worker that packs for itself leaves
-its device idle.
+To pack 16 million weights takes a core of a server 0.1 to 0.3 s, several times what a kernel takes
+to be checked and timed: a worker that packs for itself leaves its device idle.
 """
 
 from __future__ import annotations
