@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, TARGET
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import FENCED, assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.wgmma.columns.compact import compact_of
@@ -63,7 +63,7 @@ def config(
 def test_outputs_are_right(workload: Gemm, config: WgmmaConfig) -> None:
     space = TEMPLATE.space(workload, FEW)
     assert config in space, space.rejection(config)
-    assert_right_emulated(TEMPLATE, workload, config, FEW)
+    assert_right_emulated(TEMPLATE, workload, config, FEW, FENCED)
 
 
 def test_tiles_are_of_what_is_left() -> None:
