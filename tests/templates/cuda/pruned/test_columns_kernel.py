@@ -77,6 +77,13 @@ def test_tiles_are_of_what_is_left() -> None:
     assert weight[: len(columns)].any(axis=1).all() and not weight[len(columns) :].any()
 
 
+@pytest.mark.parametrize("columns", [1536, 3072])
+def test_untuned_tiles_are_stored_while_others_are_multiplied(columns: int) -> None:
+    """Where consumers share a tile, nothing is multiplied while its outputs become rows of y."""
+    sparsity = Sparsity("tw", 128, columns, Structure(columns * 2048, 2048, 2048))
+    assert TEMPLATE.default(Gemm(4096, 4096, 4096, sparsity=sparsity), TARGET).teams > 1
+
+
 def test_what_it_cannot_compute() -> None:
     for other in (
         FLOATS,
