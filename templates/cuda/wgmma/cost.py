@@ -127,8 +127,8 @@ def searched_seconds(problem: Problem, config: PipelineConfig) -> float:
     the deviation of the logarithm is 0.20, where that of `estimate_seconds` is 0.48. Of 90
     configurations of 1x1 convolutions, to which it was not fitted, it is 0.07 instead of 0.09.
     """
-    expanded = choose(problem.expands, _EXPANDED_SECONDS * config.accumulators, 0.0)
-    launch, longer, shorter = _parts(problem, config, 100e9, expanded)
+    waited = _EXPANDED_SECONDS * config.accumulators if problem.expands else 0.0
+    launch, longer, shorter = _parts(problem, config, 100e9, waited)
     share = choose(config.tail_stages > 0, 1 - 1 / config.m_blocks, 0.0)
     return launch + (longer + 0.25 * shorter) * _waits(config) - _HIDDEN_SECONDS * share
 
@@ -150,7 +150,8 @@ def _parts(
 
     Rates of one multiprocessor of an H200: 7.5e12 multiply-adds a second at n >= 64 (66% at n = 32,
     40% at 16), l2_rate bytes a second between L2 and it, 24e9 to memory, 179e9 thread instructions
-    a second, of which an output element takes those of `_instructions`.
+    a second, of which an output element takes those of `_instructions`. waited: seconds that a team
+    waits for a tile besides.
     """
     work = problem.workload
     layout = config.layout(work)
