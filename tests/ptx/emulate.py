@@ -166,9 +166,12 @@ class Mode:
     """When asynchronous operations happen, the order that is drawn, and how many clusters run.
 
     late: as late as what waits for them allows, in an order drawn from the seed; else at once.
+    proxies: whether copies by TMA may replace only what threads have read or written before a
+    fence.proxy.async of theirs, as PTX has it; not all kernels have one where barriers suffice.
     """
 
     late: bool = False
+    proxies: bool = False
     seed: int = 1
     residents: int = 2
 
@@ -201,6 +204,7 @@ def launch(ptx: str, item: Launch, memories: Sequence[Memory], mode: Mode) -> in
         registers=program.registers,
         predicates=program.predicates,
         programmatic=int(item.programmatic),
+        proxies=int(mode.proxies),
     )
     given = Input(settings=settings)
     kept = [

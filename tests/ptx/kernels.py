@@ -31,7 +31,9 @@ from ptx.emulate import (
 
 POISON = 0x55
 EAGER, LATE = Mode(), Mode(late=True)
-MODES = {"eager": EAGER, "late": LATE}
+MODES = {"eager": EAGER, "late": LATE, "proxies": Mode(proxies=True)}
+FENCED = ("proxies", "late")
+"""Modes for kernels whose threads fence whatever they have used and copies by TMA replace."""
 
 
 def run(

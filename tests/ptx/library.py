@@ -58,7 +58,7 @@ class Settings(ctypes.Structure):
             (name, ctypes.c_int32)
             for name in (
                 "shared_bytes", "local_bytes", "late", "seed", "residents", "registers",
-                "predicates", "programmatic",
+                "predicates", "programmatic", "proxies",
             )
         ),
     ]  # fmt: skip

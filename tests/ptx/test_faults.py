@@ -13,6 +13,7 @@ from autoq.templates.cuda.halo.swapped import conv2d_swapped
 from autoq.templates.cuda.mma_sync import conv2d_mma_sync
 from autoq.templates.cuda.sparse.wgmma import spmm_wgmma
 from autoq.templates.cuda.wgmma import gemm_wgmma
+from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.operators.spmm import Spmm
@@ -37,6 +38,13 @@ SWAPPED: Case = (
     parse_target("cuda:sm_90a"),
 )
 WGMMA: Case = (gemm_wgmma.TEMPLATE, Gemm(70, 40, 2048), parse_target("cuda:sm_90a"))
+
+# Blocks of a target of one multiprocessor have more tiles than their constants have places.
+MANY_TILES: Case = (
+    gemm_wgmma.TEMPLATE,
+    Gemm(700, 64, 64, epilogue=Epilogue("int8", "int8", True)),
+    parse_target("cuda:sm_90a").of_units(1),
+)
 
 LONG: Case = (
     spmm_wgmma.TEMPLATE,
@@ -125,6 +133,17 @@ def test_what_threads_write_is_fenced_before_a_bulk_store_reads_it(
         EmulationFault, match=r"without a fence\.proxy\.async(.|\n)*`cp\.async\.bulk"
     ):
         complaint(monkeypatch, SWAPPED, without("fence.proxy.async"), "eager")
+
+
+def test_what_threads_read_is_fenced_before_a_bulk_load_replaces_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fault = without("fence.proxy.async")
+    assert complaint(monkeypatch, MANY_TILES, fault, "eager") is None
+    with pytest.raises(
+        EmulationFault, match=r"read without a fence\.proxy\.async(.|\n)*`cp\.async\.bulk"
+    ):
+        complaint(monkeypatch, MANY_TILES, fault, "proxies")
 
 
 def test_an_activation_is_read_behind_the_wait_for_the_kernels_before(

@@ -245,6 +245,11 @@ class PipelinePlan(EpiloguePlan):
         """What blocks share tiles through."""
         return self.parts.workspaces(self.grid) if self.config.stream_k else ()
 
+    @property
+    def replaces_operands(self) -> bool:
+        """Whether a block has more pieces than slots, whose operands replace those of others."""
+        return self.config.stream_k or self.works > self.grid * self.config.slots
+
     def begins_tile(self, part: Any, piece: Any) -> Any:
         """Whether a part of a reduction, or a piece of a tile, is the first one."""
         return piece.first == 0 if self.config.stream_k else part == 0

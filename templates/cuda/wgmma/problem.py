@@ -30,6 +30,8 @@ class Problem:
     """Whether blocks may share tiles out, by the stages of their reductions."""
     alone: bool = False
     """Whether it is one product of matrices, whose kernel has the fewest addresses to keep."""
+    expands: bool = False
+    """Whether outputs become rows of y by way of shared memory."""
     products: int = 1
     """As many products side by side have the workload's channels, and tiles of their own."""
 

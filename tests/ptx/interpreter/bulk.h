@@ -5,25 +5,36 @@
 
 namespace ptx {
 
-// The asynchronous proxy sees what threads wrote only behind a fence of theirs.
-inline void require_fenced(Block& block, const uint8_t* from, uint32_t bytes) {
-  const size_t first = (from - block.shared.data()) / GRANULE;
-  const size_t last = (from - block.shared.data() + bytes - 1) / GRANULE;
+inline void require_fenced(
+    const Block& block, const std::vector<Access>& accesses, const char* used, const uint8_t* at,
+    uint32_t bytes) {
+  const size_t first = (at - block.shared.data()) / GRANULE;
+  const size_t last = (at - block.shared.data() + bytes - 1) / GRANULE;
   for (size_t i = first; i <= last; ++i) {
-    const Write& write = block.writes[i];
-    if (write.thread < 0) continue;
-    const int thread = write.thread & 0xffff;
-    const Warp& writer = block.cluster->blocks[write.thread >> 16].warps[thread / LANES];
-    if (writer.fences[thread % LANES] == write.fences)
-      throw Fault("byte " + std::to_string(i * GRANULE) + " of shared memory was written without a "
-                  "fence.proxy.async behind it by thread " + std::to_string(thread));
+    const Access& access = accesses[i];
+    if (access.thread < 0) continue;
+    const int thread = access.thread & 0xffff;
+    const Warp& user = block.cluster->blocks[access.thread >> 16].warps[thread / LANES];
+    if (user.fences[thread % LANES] == access.fences)
+      throw Fault("byte " + std::to_string(i * GRANULE) + " of shared memory was " + used +
+                  " without a fence.proxy.async behind it by thread " + std::to_string(thread));
   }
 }
+// The asynchronous proxy sees what threads wrote only behind a fence of theirs.
+inline void require_fenced(const Block& block, const uint8_t* from, uint32_t bytes) {
+  require_fenced(block, block.writes, "written", from, bytes);
+}
+// And only behind one does it leave what they read as it was: `proxies` asks for that.
+inline void require_replaceable(const Block& block, const uint8_t* to, uint32_t bytes) {
+  if (!block.launch->settings.proxies) return;
+  require_fenced(block, block.writes, "written", to, bytes);
+  require_fenced(block, block.reads, "read", to, bytes);
+}
 
-inline void forget_writes(Block& block, const uint8_t* to, uint32_t bytes) {
+inline void forget_accesses(Block& block, const uint8_t* to, uint32_t bytes) {
   const size_t first = (to - block.shared.data()) / GRANULE;
   const size_t last = (to - block.shared.data() + bytes - 1) / GRANULE;
-  for (size_t i = first; i <= last; ++i) block.writes[i].thread = -1;
+  for (size_t i = first; i <= last; ++i) block.writes[i].thread = block.reads[i].thread = -1;
 }
 
 // The blocks that a load delivers to: those of a mask, or the one whose address is given.
@@ -52,7 +63,7 @@ inline void deliver(Launch& launch, const std::vector<Block*>& to, uint32_t addr
     for (uint32_t i = 0; i < bytes.size(); i += 16) {
       uint8_t* at = shared_at(*block, swizzled((address & ((1u << RANK_SHIFT) - 1)) + i, swizzle), 16);
       std::memcpy(at, &bytes[i], 16);
-      forget_writes(*block, at, 16);
+      forget_accesses(*block, at, 16);
     }
     count_bytes(launch, mbarrier_at(*block, signal), bytes.size());
   }
@@ -69,7 +80,10 @@ inline Outcome load_bulk(Warp& w, const Instruction& in) {
     const auto blocks = receivers(w, to, in.modifier[0] ? source(w, in.operand[7]) : nullptr, lane);
     Launch& launch = launch_of(w);
     global_at(w, from, bytes, false);
-    for (Block* block : blocks) shared_at(*block, to, bytes), mbarrier_at(*block, signal);
+    for (Block* block : blocks) {
+      require_replaceable(*block, shared_at(*block, to, bytes), bytes);
+      mbarrier_at(*block, signal);
+    }
     submit(w, w.block->cluster, in, [&launch, blocks, to, signal, from, bytes] {
       const uint8_t* at = global_at(launch, from, bytes, false);
       deliver(launch, blocks, to, signal, std::vector<uint8_t>(at, at + bytes), 0);

@@ -33,15 +33,16 @@ struct TensorMap {
 // as what waits for it allows.
 struct Settings {
   int32_t grid[3], block[3], cluster[3];
-  int32_t shared_bytes, local_bytes, late, seed, residents, registers, predicates, programmatic;
+  int32_t shared_bytes, local_bytes, late, seed, residents, registers, predicates, programmatic,
+      proxies;
 };
 
 struct Barrier {
   uint32_t arrived = 0, expected = 0, round = 0;
 };
 
-// Who wrote a granule of shared memory last through the generic proxy, and its fences until then.
-struct Write {
+// Who used a granule of shared memory last through the generic proxy, and its fences until then.
+struct Access {
   int32_t thread = -1;
   uint32_t fences = 0;
 };
@@ -55,7 +56,7 @@ struct Block {
   int rank = 0;
   int32_t index[3] = {}, cluster_index[3] = {};
   std::vector<uint8_t> shared;
-  std::vector<Write> writes;
+  std::vector<Access> writes, reads;  // of each granule, the latter where `proxies` is set
   std::vector<Warp> warps;
   Barrier barriers[16];
   std::unordered_set<uint32_t> mbarriers;  // offsets of those that are initialised

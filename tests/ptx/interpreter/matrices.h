@@ -18,8 +18,11 @@ inline Outcome load_matrices(Warp& w, const Instruction& in) {
   const int count = in.modifier[0];
   for (int m = 0; m < count; ++m) {
     uint16_t matrix[8][8];
-    for (int row = 0; row < 8; ++row)
-      std::memcpy(matrix[row], matrix_row(w, in.operand + count, m, row, in.modifier[2]), 16);
+    for (int row = 0; row < 8; ++row) {
+      const uint8_t* from = matrix_row(w, in.operand + count, m, row, in.modifier[2]);
+      std::memcpy(matrix[row], from, 16);
+      note_read(w, m * 8 + row, from, 16);
+    }
     uint32_t out[LANES];
     for (int lane = 0; lane < LANES; ++lane) {
       const int g = lane / 4, c = lane % 4 * 2;

@@ -90,16 +90,27 @@ inline uint8_t* resolve(Warp& w, int lane, int space, uint64_t address, uint32_t
   }
 }
 
-// Remember who writes shared memory, for the asynchronous proxy.
-inline void note_write(Warp& w, int lane, const uint8_t* to, uint32_t bytes) {
+// Remember who writes or reads shared memory, for the asynchronous proxy.
+inline void note(
+    std::vector<Access> Block::*kind, Warp& w, int lane, const uint8_t* at, uint32_t bytes) {
   for (Block& block : w.block->cluster->blocks) {
     const uint8_t* start = block.shared.data();
-    if (to < start || to >= start + block.shared.size()) continue;
-    const Write write{(w.block->rank << 16) | (w.index * LANES + lane), w.fences[lane]};
-    const size_t first = (to - start) / GRANULE, last = (to - start + bytes - 1) / GRANULE;
-    for (size_t i = first; i <= last; ++i) block.writes[i] = write;
+    if (at < start || at >= start + block.shared.size()) continue;
+    const Access access{(w.block->rank << 16) | (w.index * LANES + lane), w.fences[lane]};
+    const size_t first = (at - start) / GRANULE, last = (at - start + bytes - 1) / GRANULE;
+    for (size_t i = first; i <= last; ++i) (block.*kind)[i] = access;
     return;
   }
+}
+inline void note_write(Warp& w, int lane, const uint8_t* to, uint32_t bytes) {
+  note(&Block::writes, w, lane, to, bytes);
+}
+inline void note_read(Warp& w, int lane, const uint8_t* from, uint32_t bytes) {
+  if (launch_of(w).settings.proxies) note(&Block::reads, w, lane, from, bytes);
+}
+
+inline bool may_be_shared(int space) {
+  return space == SHARED || space == SHARED_CLUSTER || space == GENERIC;
 }
 
 inline uint64_t address_of(const Warp& w, const int32_t* operand, int bits, int lane) {
@@ -152,8 +163,10 @@ inline uint64_t loaded(const uint8_t* from) {
 // bits of a register, bits of the base.
 template <class T, class Signed>
 inline Outcome load(Warp& w, const Instruction& in) {
-  const int count = in.modifier[1];
-  const Pointers from(w, in.operand + count, in.modifier[0], in.modifier[4], sizeof(T) * count, false);
+  const int count = in.modifier[1], space = in.modifier[0];
+  const Pointers from(w, in.operand + count, space, in.modifier[4], sizeof(T) * count, false);
+  if (may_be_shared(space))
+    each_lane(w.exec, [&](int lane) { note_read(w, lane, from.at[lane], sizeof(T) * count); });
   for (int i = 0; i < count; ++i) {
     uint64_t out[LANES];
     each_lane(w.exec, [&](int lane) {
@@ -186,7 +199,7 @@ inline Outcome store(Warp& w, const Instruction& in) {
       std::memcpy(to.at[lane] + i * sizeof(T), &value, sizeof(T));
     });
   }
-  if (space == SHARED || space == SHARED_CLUSTER || space == GENERIC)
+  if (may_be_shared(space))
     each_lane(w.exec, [&](int lane) { note_write(w, lane, to.at[lane], sizeof(T) * count); });
   return DONE;
 }

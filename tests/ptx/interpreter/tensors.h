@@ -112,7 +112,11 @@ inline Outcome load_tensor(Warp& w, const Instruction& in) {
     const auto rows = map.im2col ? im2col_rows(map, start, offset) : tiled_rows(map, start);
     const uint32_t* mask = in.modifier[2] ? source(w, in.operand[6 + rank + offsets]) : nullptr;
     const auto blocks = receivers(w, to, mask, lane);
-    for (Block* block : blocks) shared_at(*block, to, bytes * rows.size()), mbarrier_at(*block, signal);
+    for (Block* block : blocks) {
+      const uint32_t size = bytes * rows.size();
+      require_replaceable(*block, shared_at(*block, to, size), size);
+      mbarrier_at(*block, signal);
+    }
     Launch& launch = launch_of(w);
     require_waited(w, range_of(launch, map.base, 1, false));
     box_bytes(launch, map, rows);  // checks the addresses where the copy is issued

@@ -51,6 +51,18 @@ class Ring:
         T.ptx.mbarrier.arrive.shared.b64(self.empty(stage), T.uint32(1))
 
     @T.inline
+    def release_read(self, stage, lane):
+        """Consumer warp: one arrival, when its lanes have read a stage by loads, not by wgmma.
+
+        Copies by TMA that replace it are of another proxy than loads: whatever the barrier, they
+        come behind reads only where each lane that has read fences the proxies before it arrives.
+        """
+        T.ptx.fence.proxy.async_.shared__cta()
+        T.cuda.warp_sync()
+        if lane == 0:
+            self.release(stage)
+
+    @T.inline
     def wait_until_left(self, at):
         """Producer, at its end: nobody will arrive on the ring's empty barriers any more."""
         for _ in T.serial(at.depth):

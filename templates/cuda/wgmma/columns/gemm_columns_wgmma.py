@@ -82,7 +82,9 @@ def _load(compact: CompactProduct, config: WgmmaConfig) -> MatrixLoad:
 
 def _problem(compact: CompactProduct, target: Target) -> Problem:
     work = compact.dense.as_conv2d()
-    return Problem(work, target, lambda config: _load(compact, config), streams=True, alone=True)
+    return Problem(
+        work, target, lambda config: _load(compact, config), streams=True, alone=True, expands=True
+    )
 
 
 def _rules(compact: CompactProduct, target: Target) -> list[Callable[[Any], bool]]:

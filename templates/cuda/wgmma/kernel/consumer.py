@@ -146,9 +146,8 @@ def end_tile(plan, accumulator, cursor, operands, finish, share, walk, run):
 def leave_tile(plan, slots, slot, walk, tail, lane):
     """Consumer warpgroup: its operands may be replaced, and it goes on to its next tile."""
     if plan.bounded:
-        T.cuda.warp_sync()
-        if lane == 0:
-            slots.release(slot.stage)
+        if plan.replaces_operands:
+            slots.release_read(slot.stage, lane)
         slot.skip(plan.teams)
     walk.advance()
     if plan.ping_pong:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from picked_workloads import BYTES, CLASS, EMPTY, FLOATS, TARGET
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import FENCED, assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.wgmma.columns.compact import compact_of
@@ -63,7 +63,7 @@ def config(
 def test_outputs_are_right(workload: Gemm, config: WgmmaConfig) -> None:
     space = TEMPLATE.space(workload, FEW)
     assert config in space, space.rejection(config)
-    assert_right_emulated(TEMPLATE, workload, config, FEW)
+    assert_right_emulated(TEMPLATE, workload, config, FEW, FENCED)
 
 
 def test_tiles_are_of_what_is_left() -> None:
@@ -75,6 +75,13 @@ def test_tiles_are_of_what_is_left() -> None:
     weight = compact.pack(constants, 10, 16)[0]["weight"]
     assert len(columns) <= len(weight) == compact.columns < BYTES.n
     assert weight[: len(columns)].any(axis=1).all() and not weight[len(columns) :].any()
+
+
+@pytest.mark.parametrize("columns", [1536, 3072])
+def test_untuned_tiles_are_stored_while_others_are_multiplied(columns: int) -> None:
+    """Where consumers share a tile, nothing is multiplied while its outputs become rows of y."""
+    sparsity = Sparsity("tw", 128, columns, Structure(columns * 2048, 2048, 2048))
+    assert TEMPLATE.default(Gemm(4096, 4096, 4096, sparsity=sparsity), TARGET).teams > 1
 
 
 def test_what_it_cannot_compute() -> None:

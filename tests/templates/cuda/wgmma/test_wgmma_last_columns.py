@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_kernels import kernel_store
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import FENCED, assert_right_emulated
 from wgmma_cases import EPILOGUES, TARGET
 from with_nvcc import needs_nvcc
 
@@ -56,7 +56,7 @@ def test_every_element_is_right(
     target, config = TARGET.of_units(units), replace(CONFIG, **knobs)
     assert template.space(workload, target).rejection(config) is None
     assert kernel_store().kernel(template, workload, config, target).spill_bytes == 0
-    assert_right_emulated(template, workload, config, target)
+    assert_right_emulated(template, workload, config, target, FENCED)
 
 
 def test_other_columns_keep_their_channels() -> None:

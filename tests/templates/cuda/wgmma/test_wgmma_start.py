@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import FENCED, assert_right_emulated
 from wgmma_cases import EPILOGUES, TARGET
 from with_nvcc import needs_nvcc
 
@@ -36,7 +36,7 @@ CASES: list[tuple[Gemm, dict[str, Any], int]] = [
 def test_every_element_is_right(workload: Gemm, knobs: dict[str, Any], units: int) -> None:
     target, config = TARGET.of_units(units), replace(CONFIG, **knobs)
     assert gemm_wgmma.TEMPLATE.space(workload, target).rejection(config) is None
-    assert_right_emulated(gemm_wgmma.TEMPLATE, workload, config, target)
+    assert_right_emulated(gemm_wgmma.TEMPLATE, workload, config, target, FENCED)
 
 
 @pytest.mark.parametrize(

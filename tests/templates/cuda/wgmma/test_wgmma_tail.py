@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import FENCED, assert_right_emulated
 from wgmma_cases import EPILOGUES, TARGET
 from with_nvcc import needs_nvcc
 
@@ -54,7 +54,7 @@ def test_every_element_is_right(
 ) -> None:
     target, config = TARGET.of_units(units), replace(CONFIG, **knobs)
     assert template.space(workload, target).rejection(config) is None
-    assert_right_emulated(template, workload, config, target)
+    assert_right_emulated(template, workload, config, target, FENCED)
 
 
 @needs_nvcc
