@@ -145,11 +145,13 @@ def run(options: argparse.Namespace, chosen: list[PrunedCase], asked: Asked) -> 
         if time.monotonic() - written[0] > _SECONDS_BETWEEN:
             write()
 
+    # Rows of kernels without wgmma stay where none of them is asked for.
+    targets = [each.target for each in replace(asked, without_wgmma=True).hosts]
     of_dense: dict[Any, dict[str, Any]] = {}
     with ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0)))) as threads:
         for case in chosen:
             made = prepared(case, asked, options.cache)
-            rows[:] = of_today(rows, case.name, made.workload, made.target)
+            rows[:] = of_today(rows, case.name, made.workload, targets)
             shapes = [np.empty(s.shape, s.dtype) for s in made.workload.outputs]
             bench = CudaBench(Device(0), made.activations, shapes)
             for candidate in made.candidates:

@@ -26,13 +26,19 @@ def joined(rows: Iterable[Row], row: Row) -> list[Row]:
     return [*(one for one in rows if timed_thing(one) != thing), row]
 
 
-def of_today(rows: Iterable[Row], case: str, workload: Workload, target: Target) -> list[Row]:
+def of_today(
+    rows: Iterable[Row], case: str, workload: Workload, targets: Iterable[Target]
+) -> list[Row]:
     """The rows without those of a case whose configurations its templates no longer have.
 
-    Rows of libraries, of dense kernels, whose workload is another one, and rows that name no
-    template stay.
+    targets: what the case may have been compiled for. Rows of libraries, of dense kernels, whose
+    workload is another one, and rows that name no template stay.
     """
-    spaces = {one.name: one.space(workload, target) for one in matching(workload, target)}
+    spaces = {
+        one.name: one.space(workload, target)
+        for target in targets
+        for one in matching(workload, target)
+    }
 
     def there(row: Row) -> bool:
         if row["case"] != case or "template" not in row or row.get("dense", False):

@@ -6,6 +6,7 @@ from pruned_products.joining import joined, of_today
 
 from autoq.search.knobs import plain_config
 from autoq.templates.cuda.pruned.two_four import gemm_two_four
+from autoq.templates.cuda.pruned.two_four_mma_sync import gemm_two_four_mma_sync
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.target import parse_target
@@ -39,4 +40,12 @@ def test_rows_of_configurations_that_are_no_more_go_from_the_measured_case():
         {"case": "one", "peer": "cusparselt", "us": 4.0}, {"case": "one", "config": {}, "us": 7.0},
     ]  # fmt: skip
     rows = [*kept, _row(5.0, config=gone), _row(6.0, template="gone")]
-    assert of_today(rows, "one", WORK, TARGET) == kept
+    assert of_today(rows, "one", WORK, [TARGET]) == kept
+
+
+def test_rows_of_kernels_for_another_target_stay_where_both_are_named():
+    ampere = parse_target("cuda:sm_80")
+    default = gemm_two_four_mma_sync.TEMPLATE.default(WORK, ampere)
+    row = _row(1.0, template="gemm_two_four_mma_sync", config=plain_config(default))
+    assert of_today([row], "one", WORK, [TARGET]) == []
+    assert of_today([row], "one", WORK, [TARGET, ampere]) == [row]

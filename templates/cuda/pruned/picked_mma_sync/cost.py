@@ -15,8 +15,11 @@ _STEP_CLOCKS = 60.0
 """Clocks of a warp's step, from its words to its first product."""
 _VALUE_CLOCKS = 0.15
 _WARPS_THAT_HIDE = 8
-"""Of a multiprocessor. Four take 1.9 times as long, as each waits for what it reads (an H200)."""
-
+"""Of a multiprocessor. Fewer take longer, as each waits for what it reads: four 1.5 times as long
+for 16-bit floats on an H200."""
+_ALONE = 1.12
+"""How many times as long a block alone takes, all of whose warps wait at the same barriers: eight
+warps of an H200 took 1.08 to 1.13 times as long in one block as in two."""
 
 _LATENCY_CLOCKS = 1000.0
 """From the L2 to shared memory."""
@@ -33,7 +36,8 @@ def latency_clocks(tiling: BlockTiling, stages: float, under_way: int) -> float:
 
 def waiting(tiling: BlockTiling, resident: int) -> float:
     """How many times as long warps take that are too few to hide what they wait for."""
-    return max(1.0, _WARPS_THAT_HIDE * 32 / (tiling.threads * resident))
+    few = max(1.0, _WARPS_THAT_HIDE * 32 / (tiling.threads * resident))
+    return few * (_ALONE if resident == 1 else 1.0)
 
 
 def estimated_seconds(tiling: PickedMmaTiling, target: Target) -> float:

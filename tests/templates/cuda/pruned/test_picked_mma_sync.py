@@ -48,6 +48,16 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedMmaConfig) 
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
 
 
+@pytest.mark.parametrize(
+    "dense", [Gemm(4096, 4096, 4096), FloatGemm(4096, 4096, 4096, weight_dtype="float16")], ids=str
+)
+def test_untuned_warps_of_a_multiprocessor_are_in_two_blocks(dense: Gemm | FloatGemm) -> None:
+    """All warps of a block wait at the same barriers: an H200, as a GPU without wgmma."""
+    work = replace(dense, sparsity=Sparsity("tw", 128, 3072, Structure(81920, 3072, 3072)))
+    config = TEMPLATE.default(work, replace(parse_target("cuda:sm_90a"), arch="sm_90"))
+    assert (config.rows, config.warps) == (128, 4)
+
+
 def test_what_it_declines() -> None:
     assert_takes_tiles_alone(TEMPLATE, BYTES, FLOATS)
     wide = replace(
