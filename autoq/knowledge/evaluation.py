@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -88,34 +89,56 @@ def leave_one_out(
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes.
 
-    jobs: threads, which take a shape at a time; the result is the same with any number. least:
+    jobs: processes, which take a group at a time; the result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides.
     groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
-    versions = template_versions(templates.values())
-    shapes: dict[str, list[_Held]] = defaultdict(list)
+    groupings: dict[str, list[Lesson]] = defaultdict(list)
     taught = _taught([*lessons, *besides])
     for one in lessons:
         if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
             group = (
                 str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
             )
-            shapes[group].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, COUNTS, groups.models or seeds)
+            groupings[group].append(one)
+    work = _Work([*lessons, *besides], templates, seeds, groups.models or seeds)
     found: dict[str, list[LeftOut]] = {}
-
-    def done(shape: str, left: list[LeftOut]) -> None:
-        found[shape] = left
+    for group, left in _each(work, groupings, jobs):
+        found[group] = left
         for one in left:
             notify(f"{one.lesson.workload}: {np.median(one.shares, axis=0).round(3).tolist()}")
+    return [one for group in groupings for one in found[group]]
 
-    # Threads, since XGBoost trains without Python's lock, and no fork may follow its own threads.
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(work.ranked, held): shape for shape, held in shapes.items()}
+
+def _each(
+    work: _Work, groupings: Mapping[str, Sequence[Lesson]], jobs: int
+) -> Iterator[tuple[str, list[LeftOut]]]:
+    """What comes of each group, in the order of their ends."""
+    if jobs == 1:
+        for group, held in groupings.items():
+            yield group, work.ranked(held)
+        return
+    # No fork may follow XGBoost's own threads.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, context, _begin, (work,)) as pool:
+        futures = {pool.submit(_ranked, held): group for group, held in groupings.items()}
         for future in as_completed(futures):
-            done(futures[future], future.result())
-    return [one for shape in shapes for one in found[shape]]
+            yield futures[future], future.result()
+
+
+_work: _Work | None = None
+"""What a process of its own was begun with."""
+
+
+def _begin(work: _Work) -> None:
+    global _work
+    _work = work
+
+
+def _ranked(held: Sequence[Lesson]) -> list[LeftOut]:
+    assert _work is not None
+    return _work.ranked(held)
 
 
 def preferred(lesson: Lesson, templates: Mapping[str, Template]) -> Template:
@@ -135,24 +158,25 @@ def _taught(lessons: Sequence[Lesson]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What is done with each shape."""
+    """What is done with each group of shapes."""
 
     lessons: Sequence[Lesson]
-    versions: Mapping[str, int]
+    templates: Mapping[str, Template]
     seeds: int
-    counts: Sequence[int]
     models: int
 
-    def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
-        """What models that have seen none of the lessons' shapes make of them."""
-        shapes = {one.shape for one in held}
+    def ranked(self, lessons: Sequence[Lesson]) -> list[LeftOut]:
+        """What models that have seen none of some lessons' shapes make of them."""
+        held = [_Held(one, self.templates) for one in lessons]
+        shapes = {one.shape for one in lessons}
         rest = [one for one in self.lessons if one.shape not in shapes]
+        versions = template_versions(self.templates.values())
         for first in range(self.models):
-            model = trained(rest, "", "", self.versions, "", first)
+            model = trained(rest, "", "", versions, "", first)
             for seed in range(first, self.seeds, self.models):
                 for one in held:
-                    one.rank(model, self.counts, seed)
-        return [one.left_out(self.counts) for one in held]
+                    one.rank(model, COUNTS, seed)
+        return [one.left_out(COUNTS) for one in held]
 
 
 class _Held:
@@ -160,7 +184,6 @@ class _Held:
 
     def __init__(self, lesson: Lesson, templates: Mapping[str, Template]) -> None:
         self._lesson = lesson
-        self.shape = lesson.shape
         first = preferred(lesson, templates)
         self._family = first.name
         default = first.name, first.default(lesson.workload, lesson.target)

@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
     parser.add_argument("--models", type=int, default=0, help="of a group; one for each seed")
     parser.add_argument("--without", nargs="*", default=[], help="beginnings of columns' names")
-    parser.add_argument("--jobs", type=int, default=1, help="threads")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)

@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--most", type=int, default=300, help="configurations of a space")
     parser.add_argument("--operator", default="conv2d", help="of the workloads that are judged")
-    parser.add_argument("--jobs", type=int, default=1, help="threads")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
