@@ -212,20 +212,16 @@ class _Held:
     def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
         """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
-        slowness, doubts = model.doubted(features)
+        slowness, doubted = model.doubted(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
         spread = spread_list(slowness, model.leaves(features), max(counts))
         self._spread.append(_shares(self._lesson, spread, counts))
         self._adaptive.append(self._searched(model, slowness, counts, seed))
-        doubted = np.where(self._candidates, slowness, np.inf)
-        if self._default is not None:
-            doubted += doubts
-            doubted[self._default] = slowness[self._default]
-        first = int(np.argmin(doubted))
+        first = int(np.argmin(np.where(self._candidates, doubted, np.inf)))
         promised = math.nan
         if self._default is not None:
-            promised = float(slowness[self._default] - doubted[first])
+            promised = float(doubted[self._default] - doubted[first])
         self._choices.append((self._over_best(first), promised))
 
     def _searched(

@@ -32,6 +32,9 @@ from autoq.templates.workload import Workload
 if TYPE_CHECKING:
     import xgboost
 
+# By this share of the deviation of what the members of a model say, a choice is doubted.
+_DOUBT = 0.25
+
 FORMAT = 2
 LARGEST_BYTES = 1 << 20
 """The size of a compressed model that ships, at most."""
@@ -113,13 +116,14 @@ class KnowledgeModel:
         return self.doubted(features)[0]
 
     def doubted(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`predict`, and the deviation of what the members say: float64 [n] each."""
+        """`predict`, and the same with the doubt of a choice in it: float64 [n] each."""
         if not len(features):
             return np.empty(0), np.empty(0)
         found = trees.predictions(self._booster, features)
         if self._networks is not None:
             found = np.concatenate([found, self._networks.predict(features)])
-        return found.mean(axis=0), found.std(axis=0)
+        means = found.mean(axis=0)
+        return means, means + _DOUBT * found.std(axis=0)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
