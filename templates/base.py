@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class Template:
     packed(workload, config): what `pack` gives, name, shape and dtype of each array.
     version: raised whenever the meaning of a configuration changes; records of another version
         are never used.
+    packs_by(workload, config): what `pack` makes of a configuration, hashable: where it is equal
+        the constants are. None where that is just what `pack` reads of a configuration.
     tunable: False for templates whose one configuration is always used.
     layouts: of activations (`arrays/layout.py`) that it reads and writes.
     estimate(workload, config, target): roughly the seconds of a configuration, comparable with
@@ -66,6 +68,7 @@ class Template:
     looks_ahead: bool = False
     preference: int = 0
     preference_for: Callable[[Any, Target], int] | None = None
+    packs_by: Callable[[Any, Any], Hashable] | None = None
     module: str = ""
 
     def __post_init__(self) -> None:

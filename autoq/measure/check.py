@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from ml_dtypes import finfo, iinfo
@@ -17,6 +18,9 @@ from autoq.templates.workload import Tolerance, Workload
 # Elements that are judged at once: their intermediates stay in a core's own cache.
 _PART = 1 << 17
 
+Spread = Callable[[Callable[[slice], Any], Iterator[slice]], Iterable[Any]]
+"""`map`, or that of an executor."""
+
 
 class Expected:
     """The right outputs of a workload, and how far an element of a candidate's may lie from them.
@@ -28,7 +32,7 @@ class Expected:
         outputs: the right ones, in the order of the workload's.
         workload: what they are of.
         target: what candidates run on.
-        spread: `map`, or that of an executor whose threads judge a large output together.
+        spread: `map`, or that of an executor whose threads share the work of a large output.
     """
 
     def __init__(
@@ -36,12 +40,12 @@ class Expected:
         outputs: Sequence[np.ndarray],
         workload: Workload,
         target: Target,
-        spread: Callable[[Callable[[slice], bool], Iterator[slice]], Iterable[bool]] = map,
+        spread: Spread = map,
     ) -> None:
         tolerance = workload.tolerance(target)
         self.outputs = outputs
         self._names = [spec.name for spec in workload.outputs] if len(outputs) > 1 else [""]
-        self._bounds = [_bounds(array, tolerance) for array in outputs]
+        self._bounds = [_bounds(array, tolerance, spread) for array in outputs]
         self._spread = spread
 
     @property
@@ -120,7 +124,7 @@ class _Steps:
 class _Shares:
     """Bounds of floats: the least and the largest value of each element, as `ordered` has them."""
 
-    def __init__(self, expected: np.ndarray, tolerance: Tolerance) -> None:
+    def __init__(self, expected: np.ndarray, tolerance: Tolerance, spread: Spread) -> None:
         wide = expected.astype(np.float32)
         known = np.isfinite(wide)
         finite = wide[known].astype(np.float64)
@@ -133,7 +137,7 @@ class _Shares:
         bound = np.asarray(tolerance.relative * sizes + _spacing(own, expected.dtype))
         flat = np.ascontiguousarray(expected).reshape(-1)
         self._dtype = expected.dtype
-        self._low, self._high = ordered_limits(flat, bound.reshape(-1))
+        self._low, self._high = ordered_limits(flat, bound.reshape(-1), spread)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -148,9 +152,9 @@ class _Shares:
         return near
 
 
-def _bounds(expected: np.ndarray, tolerance: Tolerance) -> _Steps | _Shares:
+def _bounds(expected: np.ndarray, tolerance: Tolerance, spread: Spread) -> _Steps | _Shares:
     if element(str(expected.dtype)).floating:
-        return _Shares(expected, tolerance)
+        return _Shares(expected, tolerance, spread)
     return _Steps(expected, tolerance.steps)
 
 

@@ -7,13 +7,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, TimeoutError
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import Built
 from autoq.measure.job import Job, Measurement, Timing
 from autoq.measure.retries import Retries
 from autoq.measure.runner import OutOfTime, Runner
+from autoq.process.futures import transfer
 from autoq.records.record import Device
 from autoq.runtime.kernel import Kernel
 
@@ -186,7 +187,7 @@ class DeviceMeasurer:
         if len(pairs) < len(jobs):
             future.set_result(None)
             return
-        self._runner.compare(pairs, timing).add_done_callback(lambda done: _transfer(done, future))
+        self._runner.compare(pairs, timing).add_done_callback(lambda done: transfer(done, future))
 
     def _built(self, job: Job, done: Future[Built], future: Future[Measurement]) -> None:
         failed = done.cancelled() or done.exception() is not None
@@ -198,7 +199,7 @@ class DeviceMeasurer:
             if self.pipelined or not self._building:
                 ready, self._held = self._held, []
         if failed:
-            _transfer(done, future)
+            transfer(done, future)
         for item in ready:
             self._run(*item)
 
@@ -210,11 +211,11 @@ class DeviceMeasurer:
             done.set_result(
                 Measurement(failure="compile", message=built.message, death=built.death)
             )
-            _transfer(done, future)
+            transfer(done, future)
             return
         self._keep(job, built.kernel)
         self._runner.submit(job, built.kernel).add_done_callback(
-            lambda done: _transfer(done, future)
+            lambda done: transfer(done, future)
         )
 
     def _keep(self, job: Job, kernel: Kernel) -> None:
@@ -222,15 +223,3 @@ class DeviceMeasurer:
             self._kept[job] = kernel
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
-
-
-def _transfer(done: Future[Any], future: Future[Any]) -> None:
-    """Let a future end as another has, unless it was cancelled meanwhile."""
-    if done.cancelled():
-        future.cancel()
-    elif not future.set_running_or_notify_cancel():
-        return
-    elif done.exception() is not None:
-        future.set_exception(done.exception())
-    else:
-        future.set_result(done.result())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
 import numpy as np
 from ml_dtypes import finfo
 
 # Elements whose limits are worked out at once, in float64.
-_PART = 1 << 18
+_PART = 1 << 16
 _INTEGERS = {1: np.int8, 2: np.int16, 4: np.int32}
 
 
@@ -23,18 +26,26 @@ def ordered(values: np.ndarray) -> np.ndarray:
     return found
 
 
-def ordered_limits(expected: np.ndarray, bound: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ordered_limits(
+    expected: np.ndarray,
+    bound: np.ndarray,
+    spread: Callable[[Callable[[slice], Any], Iterator[slice]], Iterable[Any]] = map,
+) -> tuple[np.ndarray, np.ndarray]:
     """`ordered` of the least and of the largest float that is at most a bound away from another.
 
     expected: floats [n] of a type that `ordered` takes; bound: float32 [n]. An infinity stands for
     all that is as large as the largest finite float or larger, which its bound is counted from.
-    Nothing lies between the limits of a NaN.
+    Nothing lies between the limits of a NaN. spread: `map`, or that of an executor whose threads
+    share the work.
     """
     integers = _INTEGERS[expected.dtype.itemsize]
     low, high = np.empty(expected.size, integers), np.empty(expected.size, integers)
-    for start in range(0, expected.size, _PART):
-        part = slice(start, start + _PART)
+
+    def fill(part: slice) -> None:
         low[part], high[part] = _limits(expected[part], bound[part])
+
+    for _ in spread(fill, (slice(at, at + _PART) for at in range(0, expected.size, _PART))):
+        pass
     return low, high
 
 

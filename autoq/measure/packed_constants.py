@@ -13,7 +13,7 @@ from autoq.search.traced import Reads, traced_type
 from autoq.templates.base import Template
 from autoq.templates.workload import Constants, Workload
 
-# Arrays that are kept, over all templates of the workload.
+# Arrays that are kept, over all templates of the workload, where no other bound is given.
 _MOST_BYTES = 1 << 29
 
 Arrays = tuple[np.ndarray, ...]
@@ -25,13 +25,17 @@ class PackedConstants:
     To pack the weights of a large sparse product takes a core 150 ms, a hundred times what the
     kernel takes to be timed, and most knobs have no part in it. Which ones have is seen by packing
     for a configuration that notes what is read of it: what came of it then holds for every
-    configuration with the same values of these. Nobody may write into the arrays.
+    configuration with the same values of these; a template whose `pack` reads knobs for what comes
+    of them together says what that is (`Template.packs_by`). Nobody may write into the arrays.
 
     Attributes:
         bytes: of all arrays that are kept.
     """
 
-    def __init__(self, workload: Workload, constants: Constants) -> None:
+    def __init__(
+        self, workload: Workload, constants: Constants, most_bytes: int = _MOST_BYTES
+    ) -> None:
+        self._most_bytes = most_bytes
         self._workload = workload
         self._constants = constants
         self._reads: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -40,6 +44,12 @@ class PackedConstants:
 
     def of(self, template: Template, config: Any) -> Arrays:
         """The constants of a configuration; raises what `Template.constants` raises."""
+        if template.packs_by is not None:
+            said = (template.name, template.packs_by(self._workload, config))
+            if said not in self._kept:
+                self._keep(said, template.constants(self._workload, config, self._constants))
+            self._kept.move_to_end(said)
+            return self._kept[said]
         for names in self._reads[template.name]:
             key = _key(template, config, names)
             if key in self._kept:
@@ -63,7 +73,7 @@ class PackedConstants:
     def _keep(self, key: tuple[Any, ...], arrays: Arrays) -> None:
         self._kept[key] = arrays
         self.bytes += _size(arrays)
-        while self.bytes > _MOST_BYTES and len(self._kept) > 1:
+        while self.bytes > self._most_bytes and len(self._kept) > 1:
             self.bytes -= _size(self._kept.popitem(last=False)[1])
 
 

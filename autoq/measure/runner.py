@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import Future, TimeoutError
+from pathlib import Path
 from typing import Any
 
 from autoq.errors import AutoqError, EnvironmentFault, TargetError
 from autoq.measure.job import CRASH, OUTSIDE, Job, Measurement, Timing
+from autoq.measure.packing_ahead import PackingAhead
 from autoq.measure.worker import Company, Compare, Describe, Outcome, Prepare, Run, WorkerSettings
 from autoq.process.blame import machines_fault, unclear
 from autoq.process.child import Child, ChildCrash, ChildError, ChildTimeout, Entry
@@ -35,9 +37,23 @@ class Runner:
     A candidate that crashes its process, takes longer than `timeout` seconds, leaves a sticky
     CUDA error or computes something else fails alone: its process is killed, confirmed dead, and
     the next candidate gets a new one.
+
+    Args:
+        settings: of the process.
+        timing: of candidates, where `submit` is given no other.
+        timeout: seconds that a candidate may take.
+        packing: packs the constants of candidates before their turn comes, and is closed with this;
+            None to pack them in the device's own process.
     """
 
-    def __init__(self, settings: WorkerSettings, timing: Timing, timeout: float) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        timing: Timing,
+        timeout: float,
+        packing: PackingAhead | None = None,
+    ) -> None:
+        self._packing = packing
         self._timing = timing
         self._timeout = timeout
         self._company = Company(())
@@ -69,7 +85,12 @@ class Runner:
         timing: another one than the runner's own.
         """
         chosen = timing or self._timing
-        return self._pool.submit(lambda child: self._measure(child, job, kernel, chosen))
+
+        def measure(packed: Path | None) -> Future[Measurement]:
+            request = Run(job, kernel, chosen, packed)
+            return self._pool.submit(lambda child: self._measure(child, request))
+
+        return measure(None) if self._packing is None else self._packing.submit(job, measure)
 
     def compare(
         self, candidates: Sequence[tuple[Job, Kernel]], timing: Timing
@@ -86,16 +107,21 @@ class Runner:
 
     def cancel(self) -> None:
         """Drop what is queued; its futures are cancelled."""
+        if self._packing is not None:
+            self._packing.cancel()
         self._pool.cancel()
 
     def close(self) -> None:
         """Stop measuring and end the process."""
+        if self._packing is not None:
+            self._packing.close()
         self._pool.close()
 
-    def _measure(self, child: Child, job: Job, kernel: Kernel, timing: Timing) -> Measurement:
-        self._make_ready(child, job, timing)
+    def _measure(self, child: Child, request: Run) -> Measurement:
+        job = request.job
+        self._make_ready(child, job, request.timing)
         try:
-            outcome: Outcome = child.call(Run(job, kernel, timing), self._timeout, start=False)
+            outcome: Outcome = child.call(request, self._timeout, start=False)
         except ChildTimeout:
             return Measurement(failure="timeout", message=f"ran longer than {self._timeout:g} s")
         except ChildCrash as error:

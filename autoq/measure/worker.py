@@ -20,6 +20,7 @@ from autoq.measure.check import Expected
 from autoq.measure.cuda_bench import CudaBench
 from autoq.measure.job import Job, Measurement, Timing, load_registry
 from autoq.measure.packed_constants import PackedConstants
+from autoq.measure.packing_ahead import read_packed
 from autoq.measure.stopwatch import Stopwatch, in_turn, timings
 from autoq.measure.stored_reference import stored_reference
 from autoq.records.record import Device
@@ -63,11 +64,15 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Run:
-    """Asks to check and time a kernel of a prepared workload; the reply is an Outcome."""
+    """Asks to check and time a kernel of a prepared workload; the reply is an Outcome.
+
+    packed: a file of `packing_ahead` with its constants, None to pack them here.
+    """
 
     job: Job
     kernel: Kernel
     timing: Timing
+    packed: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -182,7 +187,7 @@ class Worker:
 
     def _check_and_time(self, request: Run) -> Measurement:
         case = self._cases[request.job.workload]
-        loaded = self._load(case, request.job, request.kernel, request.timing)
+        loaded = self._load(case, request.job, request.kernel, request.timing, request.packed)
         if isinstance(loaded, Measurement):
             return loaded
         seconds = timings(self._stopwatch(loaded, request.timing), request.timing)
@@ -221,11 +226,20 @@ class Worker:
         return loaded.stopwatch(timing, self._company if timing.overlapped else ())
 
     def _load(
-        self, case: _Case, job: Job, kernel: Kernel, timing: Timing
+        self,
+        case: _Case,
+        job: Job,
+        kernel: Kernel,
+        timing: Timing,
+        packed: Path | None = None,
     ) -> LoadedCandidate | Measurement:
         """A candidate whose every output element is right, or what is wrong with it."""
         template = self._templates[job.template]
-        loaded = case.bench.load(kernel, case.constants.of(template, job.config))
+        if packed is None:
+            constants = case.constants.of(template, job.config)
+        else:
+            constants = read_packed(packed)
+        loaded = case.bench.load(kernel, constants)
         launches = 2 if timing.overlapped else 1
         wrong = _check(case, loaded, launches)
         if wrong and case.bench.restore_inputs():

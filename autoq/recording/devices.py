@@ -17,6 +17,7 @@ from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import Job
 from autoq.measure.measurer import DeviceMeasurer
+from autoq.measure.packing_ahead import PackingAhead, PackingSettings
 from autoq.measure.runner import Runner
 from autoq.measure.worker import WorkerSettings
 from autoq.recording.kept_kernels import KeptKernels, Place
@@ -24,6 +25,9 @@ from autoq.recording.options import RecordOptions
 from autoq.records.record import Device
 from autoq.runtime.cpu.features import require_no_gpu
 from autoq.tuning.provenance import Provenance
+
+# Compilers for each process that packs constants, where both are at work.
+_COMPILERS = 4
 
 
 @contextmanager
@@ -50,7 +54,14 @@ def opened_measurers(
             settings = WorkerSettings(
                 options.registry, host.target, ordinal, options.seed, cores, scratch
             )
-            runner = Runner(settings, options.timing(host.target.kind), options.timeout)
+            packing = None
+            if host.target.kind == "cuda":
+                own = cores // len(options.devices) if places is not None else each // _COMPILERS
+                packing = PackingAhead(
+                    PackingSettings(options.registry, options.seed, scratch), max(1, own)
+                )
+            timing = options.timing(host.target.kind)
+            runner = Runner(settings, timing, options.timeout, packing)
             held.callback(runner.close)
             builder = _builder(host, options, scratch, each, places)
             held.callback(builder.close)

@@ -27,6 +27,7 @@ class Packing:
     """A template of which nothing but the packing is asked; `deep` copies its configuration."""
 
     name = "packing"
+    packs_by = None
 
     def __init__(self, deep: bool = False) -> None:
         self.deep, self.packed = deep, 0
@@ -58,9 +59,16 @@ def test_what_cannot_take_notes_of_its_reads_is_packed_each_time():
     assert template.packed == 4
 
 
-def test_what_fills_the_memory_is_packed_again(monkeypatch):
-    monkeypatch.setattr("autoq.measure.packed_constants._MOST_BYTES", 6 * 16)
-    template, packed = Packing(), PackedConstants(WORKLOAD, {"weight": WEIGHT})
+def test_what_fills_the_memory_is_packed_again():
+    template, packed = Packing(), PackedConstants(WORKLOAD, {"weight": WEIGHT}, 6 * 16)
     for tile in (2, 3, 2, 4, 2, 3):
         packed.of(template, Config(tile, True))
     assert template.packed == 4
+
+
+def test_a_template_says_what_it_packs_by():
+    template, packed = Packing(deep=True), PackedConstants(WORKLOAD, {"weight": WEIGHT})
+    template.packs_by = lambda workload, config: config.rows
+    for config, times in ((Config(2, True), 1), (Config(2, True, 3), 1), (Config(4, True), 2)):
+        (array,) = packed.of(template, config)
+        assert len(array) == config.rows and template.packed == times

@@ -190,11 +190,11 @@ def test_a_process_that_lacks_memory_is_replaced_before_the_second_try(tmp_path)
     failure = Measurement(
         failure="runtime", message="cuMemAlloc_v2 failed: CUDA_ERROR_OUT_OF_MEMORY"
     )
-    starved = _Starved(Outcome(failure))
-    assert runner._measure(starved, job, None, Timing()).death == OUTSIDE and starved.killed == 1
+    starved, request = _Starved(Outcome(failure)), Run(job, None, Timing())
+    assert runner._measure(starved, request).death == OUTSIDE and starved.killed == 1
     failure = Measurement(failure="runtime", message="cuModuleLoadData failed: CUDA_ERROR_UNKNOWN")
     starved = _Starved(Outcome(failure))
-    assert runner._measure(starved, job, None, Timing()).death == CRASH and starved.killed == 1
+    assert runner._measure(starved, request).death == CRASH and starved.killed == 1
     runner.close()
 
 
@@ -219,7 +219,7 @@ def test_a_device_that_is_gone_is_no_failure_of_the_last_candidate(tmp_path):
     worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=1, scratch=tmp_path)
     runner = Runner(worker, Timing(), timeout=1.0)
     with pytest.raises(MeasureError, match=r"cannot prepare.*cuInit"):
-        runner._measure(_Gone(), Job(workload(), "rogue", None), None, Timing())
+        runner._measure(_Gone(), Run(Job(workload(), "rogue", None), None, Timing()))
     runner.close()
 
 

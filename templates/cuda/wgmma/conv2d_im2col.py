@@ -15,7 +15,7 @@ from autoq.templates.cuda.wgmma.config import WgmmaConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import Im2colLoad
-from autoq.templates.cuda.wgmma.pack import pack, packed
+from autoq.templates.cuda.wgmma.pack import pack, packed, packs_by
 from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
@@ -59,5 +59,5 @@ def build(workload: Conv2d, config: WgmmaConfig, target: Target, ahead: int = 0)
 
 TEMPLATE = Template(
     "conv2d_im2col", 6, matches, space, default, build, pack, packed, preference=60,
-    looks_ahead=True,
+    looks_ahead=True, packs_by=packs_by,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from autoq.templates.cuda.wgmma.config import PipelineConfig
 from autoq.templates.cuda.wgmma.default import default_config
 from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import PixelBox, TapLoad
-from autoq.templates.cuda.wgmma.pack import pack, packed
+from autoq.templates.cuda.wgmma.pack import pack, packed, packs_by
 from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.space import make_space
@@ -122,5 +122,6 @@ def build(workload: Conv2d, config: TapConfig, target: Target, ahead: int = 0) -
 
 
 TEMPLATE = Template(
-    "conv2d_tap", 6, matches, space, default, build, pack, packed, preference=50, looks_ahead=True
-)
+    "conv2d_tap", 6, matches, space, default, build, pack, packed, preference=50, looks_ahead=True,
+    packs_by=packs_by,
+)  # fmt: skip

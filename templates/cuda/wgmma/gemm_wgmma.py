@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from tvm.tirx import PrimFunc
 
@@ -17,6 +19,7 @@ from autoq.templates.cuda.wgmma.kernel.pipeline import build_pipeline
 from autoq.templates.cuda.wgmma.loads import MatrixLoad
 from autoq.templates.cuda.wgmma.pack import pack as pack_conv2d
 from autoq.templates.cuda.wgmma.pack import packed as packed_conv2d
+from autoq.templates.cuda.wgmma.pack import packs_by as packs_by_conv2d
 from autoq.templates.cuda.wgmma.plan import Extras, PipelinePlan
 from autoq.templates.cuda.wgmma.problem import Problem
 from autoq.templates.cuda.wgmma.range_rules import tiles_meet
@@ -129,7 +132,12 @@ def packed(workload: Gemm | Conv2d, config: WgmmaConfig) -> tuple[TensorSpec, ..
     return packed_conv2d(_as_conv2d(workload), config)
 
 
+def packs_by(workload: Gemm | Conv2d, config: WgmmaConfig) -> Hashable:
+    """What `pack` makes of a configuration."""
+    return packs_by_conv2d(_as_conv2d(workload), config)
+
+
 TEMPLATE = Template(
     "gemm_wgmma", 6, matches, space, default, build, pack, packed, preference=90, dynamic=True,
-    looks_ahead=True,
+    looks_ahead=True, packs_by=packs_by,
 )  # fmt: skip

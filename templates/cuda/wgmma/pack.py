@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
@@ -82,6 +84,12 @@ def pack(workload: Conv2d, config: PipelineConfig, constants: Constants) -> tupl
         factor = np.float32(found.factor)
         arrays.append(epilogue_table(factor * scales, start, config.block_n, config.channels))
     return tuple(arrays)
+
+
+def packs_by(workload: Conv2d, config: PipelineConfig) -> Hashable:
+    """What `pack` makes of a configuration: extents of sub-tiles and of the padded weights."""
+    total = config.layout(workload).total
+    return config.block_n, config.row_bytes, config.channels, total
 
 
 def packed(workload: Conv2d, config: PipelineConfig) -> tuple[TensorSpec, ...]:

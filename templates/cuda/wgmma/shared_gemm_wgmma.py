@@ -6,6 +6,7 @@ of a transformer's queries, keys or values takes a third of them.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
@@ -83,7 +84,12 @@ def packed(workload: SharedGemm, config: WgmmaConfig) -> tuple[TensorSpec, ...]:
     return tuple(repeated(spec) for spec in gemm_wgmma.packed(workload.one, config))
 
 
+def packs_by(workload: SharedGemm, config: WgmmaConfig) -> Hashable:
+    """What `pack` makes of a configuration."""
+    return gemm_wgmma.packs_by(workload.one, config)
+
+
 TEMPLATE = Template(
     "shared_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
-    dynamic=True, looks_ahead=True,
+    dynamic=True, looks_ahead=True, packs_by=packs_by,
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from autoq.templates.arrays.tensor_spec import TensorSpec
@@ -13,6 +15,7 @@ from autoq.templates.cuda.mixed.mma_sync.default import default
 from autoq.templates.cuda.mixed.mma_sync.kernel import build_kernel
 from autoq.templates.cuda.mixed.mma_sync.pack import pack as pack_tiling
 from autoq.templates.cuda.mixed.mma_sync.pack import packed as packed_tiling
+from autoq.templates.cuda.mixed.mma_sync.pack import packs_by as packs_by_tiling
 from autoq.templates.cuda.mixed.mma_sync.plan import MixedSyncPlan
 from autoq.templates.cuda.mixed.mma_sync.space import indexable, space
 from autoq.templates.cuda.mixed.mma_sync.tiling import MixedSyncTiling
@@ -74,7 +77,12 @@ def packed(workload: FloatGemm, config: MixedSyncConfig) -> tuple[TensorSpec, ..
     return packed_tiling(MixedSyncTiling(workload, config))
 
 
+def packs_by(workload: FloatGemm, config: MixedSyncConfig) -> Hashable:
+    """What `pack` makes of a configuration."""
+    return packs_by_tiling(MixedSyncTiling(workload, config))
+
+
 TEMPLATE = Template(
     "float_gemm_mma_sync", 1, matches, space, default, build, pack, packed, preference=20,
-    estimate=estimate, keeps_nibbles=True,
+    estimate=estimate, keeps_nibbles=True, packs_by=packs_by,
 )  # fmt: skip

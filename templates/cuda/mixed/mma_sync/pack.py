@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from autoq.templates.arrays.element import element
@@ -48,6 +50,11 @@ def pack(tiling: MixedSyncTiling, constants: Constants) -> tuple[np.ndarray, ...
         bias = np.asarray(constants["bias"], np.float32)[..., None]
         arrays.append(_rows(tiling, bias)[:, 0])
     return tuple(map(np.ascontiguousarray, arrays))
+
+
+def packs_by(tiling: MixedSyncTiling) -> Hashable:
+    """What `pack` asks of a tiling besides its workload: padded extents, the order of weights."""
+    return tiling.padded_n, tiling.padded_k, tiling.config.widening, tiling.config.layout
 
 
 def _rows(tiling: MixedSyncTiling, array: np.ndarray) -> np.ndarray:

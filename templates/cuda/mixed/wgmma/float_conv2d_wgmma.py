@@ -8,7 +8,7 @@ other groups in its tiles NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from autoq.templates.cuda.mixed.wgmma.default import default as default_product
 from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import program
 from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
 from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
+from autoq.templates.cuda.mixed.wgmma.pack import packs_by as packs_by_plan
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.rows import PatchRows
 from autoq.templates.cuda.mixed.wgmma.space import Rule
@@ -107,7 +108,12 @@ def packed(workload: FloatConv2d, config: MixedConfig) -> tuple[TensorSpec, ...]
     return packed_plan(_plan(workload, config))
 
 
+def packs_by(workload: FloatConv2d, config: MixedConfig) -> Hashable:
+    """What `pack` makes of a configuration."""
+    return packs_by_plan(_plan(workload, config))
+
+
 TEMPLATE = Template(
     "float_conv2d_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
-    estimate=estimate,
+    estimate=estimate, packs_by=packs_by,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from autoq.templates.cuda.mixed.wgmma.default import default
 from autoq.templates.cuda.mixed.wgmma.kernel import build_kernel
 from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
 from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
+from autoq.templates.cuda.mixed.wgmma.pack import packs_by as packs_by_plan
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.space import space
 from autoq.templates.operators.float_gemm import FloatGemm
@@ -66,7 +68,12 @@ def packed(workload: FloatGemm, config: MixedConfig) -> tuple[TensorSpec, ...]:
     return packed_plan(MixedPlan(workload, config))
 
 
+def packs_by(workload: FloatGemm, config: MixedConfig) -> Hashable:
+    """What `pack` makes of a configuration."""
+    return packs_by_plan(MixedPlan(workload, config))
+
+
 TEMPLATE = Template(
     "float_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
-    estimate=estimate,
+    estimate=estimate, packs_by=packs_by,
 )  # fmt: skip

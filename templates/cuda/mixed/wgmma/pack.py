@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from autoq.templates.arrays.element import element
@@ -38,6 +40,14 @@ def pack(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:
         for i in range(batch)
     ]
     return tuple(np.concatenate(arrays) for arrays in zip(*of_products, strict=True))
+
+
+def packs_by(plan: MixedPlan) -> Hashable:
+    """What `pack` asks of a plan besides its workload: padded extents and how weights are widened.
+
+    These follow from most of the knobs, and are the same for most of their values.
+    """
+    return plan.padded_n, plan.padded_k, plan.config.group_scale, plan.config.widening
 
 
 def _packed_product(plan: MixedPlan, constants: Constants) -> tuple[np.ndarray, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from tvm.script import tirx as T
 
+from autoq.templates.cuda.device.functions import DeviceFunction
 from autoq.templates.cuda.device.launch.raster import tile_of
 from autoq.templates.cuda.device.memory.parts import TileParts
 from autoq.templates.cuda.device.memory.ring import BARRIER_BYTES
@@ -90,7 +92,11 @@ class MixedPlan:
         self.unit_instructions = _STEP_INSTRUCTIONS * config.steps
         if self.groups is not None:
             self.unit_instructions //= self.groups.units
-        self.convert = self.conversion.function() if workload.quantised else None
+
+    @cached_property
+    def convert(self) -> DeviceFunction | None:
+        """What widens the values of a word, whose source is written for kernels alone."""
+        return self.conversion.function() if self.workload.quantised else None
 
     def store_at(self, consumer: Any) -> Any:
         """Byte offset of the staging buffers of a consumer, one of those that store."""

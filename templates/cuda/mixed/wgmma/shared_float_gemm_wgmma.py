@@ -5,6 +5,8 @@ They are a batch whose products read the same x and write arrays of their own.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from autoq.search.space import Space
@@ -16,6 +18,7 @@ from autoq.templates.cuda.mixed.wgmma.cost import estimate as estimate_product
 from autoq.templates.cuda.mixed.wgmma.default import default as default_product
 from autoq.templates.cuda.mixed.wgmma.pack import pack as pack_plan
 from autoq.templates.cuda.mixed.wgmma.pack import packed as packed_plan
+from autoq.templates.cuda.mixed.wgmma.pack import packs_by as packs_by_plan
 from autoq.templates.cuda.mixed.wgmma.plan import MixedPlan
 from autoq.templates.cuda.mixed.wgmma.rows import SharedRows
 from autoq.templates.cuda.mixed.wgmma.space import space as space_of_product
@@ -67,7 +70,12 @@ def packed(workload: SharedFloatGemm, config: MixedConfig) -> tuple[TensorSpec, 
     return packed_plan(_plan(workload, config))
 
 
+def packs_by(workload: SharedFloatGemm, config: MixedConfig) -> Hashable:
+    """What `pack` makes of a configuration."""
+    return packs_by_plan(_plan(workload, config))
+
+
 TEMPLATE = Template(
     "shared_float_gemm_wgmma", 1, matches, space, default, build, pack, packed, preference=90,
-    estimate=estimate,
+    estimate=estimate, packs_by=packs_by,
 )  # fmt: skip
