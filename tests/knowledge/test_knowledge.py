@@ -162,9 +162,8 @@ def test_other_shapes_carry_over(spaces, templates):
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9
-        # Without a default a model takes the first of the order, whose speed is the first share.
-        if left.default is None:
-            assert left.choices[0, 0] == pytest.approx(1 / left.shares[0][0])
+        # A doubted choice need not be the first of the order, but is one of the recorded.
+        assert 1 <= left.choices[0, 0] < 2
         # A searched space need not hold the default, of which a model cannot promise anything then.
         assert (left.default is None) == np.isnan(left.choices[0, 1])
 
