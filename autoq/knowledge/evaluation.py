@@ -16,6 +16,7 @@ from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.listing import spread_list
 from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.search.recorded_space import RecordedSpace
@@ -89,7 +90,8 @@ def leave_one_out(
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes.
 
-    jobs: processes, which take a group at a time; the result is the same with any number. least:
+    jobs: processes, which take a group at a time, of registered templates if more than one; the
+    result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides.
     groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
@@ -121,7 +123,8 @@ def _each(
         return
     # No fork may follow XGBoost's own threads.
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _begin, (work,)) as pool:
+    begun = work.lessons, tuple(work.templates), work.seeds, work.models
+    with ProcessPoolExecutor(jobs, context, _begin, begun) as pool:
         futures = {pool.submit(_ranked, held): group for group, held in groupings.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -131,9 +134,11 @@ _work: _Work | None = None
 """What a process of its own was begun with."""
 
 
-def _begin(work: _Work) -> None:
+def _begin(lessons: Sequence[Lesson], names: Sequence[str], seeds: int, models: int) -> None:
+    """Templates are loaded anew in each process: they hold functions that none can send."""
     global _work
-    _work = work
+    registered = load_registry(REGISTRY)
+    _work = _Work(lessons, {name: registered[name] for name in names}, seeds, models)
 
 
 def _ranked(held: Sequence[Lesson]) -> list[LeftOut]:
