@@ -42,8 +42,9 @@ class LeftOut:
     order of the predictions; spread: the same of a list that does not guess alike (`listing`);
     adaptive: of the default search with the model as its prior, which begins with the untuned
     default where that was recorded and chooses four, four and then eight at once, by what those
-    before them took; random and estimated: of random order and of the templates' estimates alone
-    (medians over the seeds, float64 [counts]).
+    before them took; boosters and networks: as shares, of the order of those members alone; random
+    and estimated: of random order and of the templates' estimates alone (medians over the seeds,
+    float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -56,6 +57,8 @@ class LeftOut:
     shares: np.ndarray
     spread: np.ndarray
     adaptive: np.ndarray
+    boosters: np.ndarray
+    networks: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
     family: str
@@ -212,6 +215,8 @@ class _Held:
         self._shares: list[np.ndarray] = []
         self._spread: list[np.ndarray] = []
         self._adaptive: list[np.ndarray] = []
+        self._boosters: list[np.ndarray] = []
+        self._networks: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
     def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
@@ -220,6 +225,11 @@ class _Held:
         slowness, doubts = model.doubted(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
+        for said, shares in zip(
+            model.members(features), (self._boosters, self._networks), strict=True
+        ):
+            alone = np.argsort(said.mean(axis=0), kind="stable")
+            shares.append(_shares(self._lesson, alone, counts))
         spread = spread_list(slowness, model.leaves(features), max(counts))
         self._spread.append(_shares(self._lesson, spread, counts))
         self._adaptive.append(self._searched(model, slowness, counts, seed))
@@ -263,7 +273,8 @@ class _Held:
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
             lesson, np.array(self._shares), np.array(self._spread),
-            np.array(self._adaptive), np.median(draws, axis=0),
+            np.array(self._adaptive), np.array(self._boosters), np.array(self._networks),
+            np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),
             np.array(self._choices),

@@ -116,10 +116,15 @@ class KnowledgeModel:
         """`predict`, and the deviation of what the members say: float64 [n] each."""
         if not len(features):
             return np.empty(0), np.empty(0)
-        found = trees.predictions(self._booster, features)
-        if self._networks is not None:
-            found = np.concatenate([found, self._networks.predict(features)])
+        found = np.concatenate(self.members(features))
         return found.mean(axis=0), found.std(axis=0)
+
+    def members(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What each booster says and what each network does: float64 [members, n] each."""
+        boosters = trees.predictions(self._booster, features)
+        if self._networks is None:
+            return boosters, np.empty((0, len(features)))
+        return boosters, self._networks.predict(features)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
