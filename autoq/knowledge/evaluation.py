@@ -16,6 +16,7 @@ from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.listing import spread_list
 from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.search.recorded_space import RecordedSpace
@@ -41,8 +42,9 @@ class LeftOut:
     order of the predictions; spread: the same of a list that does not guess alike (`listing`);
     adaptive: of the default search with the model as its prior, which begins with the untuned
     default where that was recorded and chooses four, four and then eight at once, by what those
-    before them took; random and estimated: of random order and of the templates' estimates alone
-    (medians over the seeds, float64 [counts]).
+    before them took; boosters and networks: as shares, of the order of those members alone; random
+    and estimated: of random order and of the templates' estimates alone (medians over the seeds,
+    float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -55,6 +57,8 @@ class LeftOut:
     shares: np.ndarray
     spread: np.ndarray
     adaptive: np.ndarray
+    boosters: np.ndarray
+    networks: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
     family: str
@@ -89,7 +93,8 @@ def leave_one_out(
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes.
 
-    jobs: processes, which take a group at a time; the result is the same with any number. least:
+    jobs: processes, which take a group at a time, of registered templates if more than one; the
+    result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides.
     groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
@@ -121,7 +126,8 @@ def _each(
         return
     # No fork may follow XGBoost's own threads.
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, _begin, (work,)) as pool:
+    begun = work.lessons, tuple(work.templates), work.seeds, work.models
+    with ProcessPoolExecutor(jobs, context, _begin, begun) as pool:
         futures = {pool.submit(_ranked, held): group for group, held in groupings.items()}
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -131,9 +137,11 @@ _work: _Work | None = None
 """What a process of its own was begun with."""
 
 
-def _begin(work: _Work) -> None:
+def _begin(lessons: Sequence[Lesson], names: Sequence[str], seeds: int, models: int) -> None:
+    """Templates are loaded anew in each process: they hold functions that none can send."""
     global _work
-    _work = work
+    registered = load_registry(REGISTRY)
+    _work = _Work(lessons, {name: registered[name] for name in names}, seeds, models)
 
 
 def _ranked(held: Sequence[Lesson]) -> list[LeftOut]:
@@ -207,6 +215,8 @@ class _Held:
         self._shares: list[np.ndarray] = []
         self._spread: list[np.ndarray] = []
         self._adaptive: list[np.ndarray] = []
+        self._boosters: list[np.ndarray] = []
+        self._networks: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
     def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
@@ -215,6 +225,11 @@ class _Held:
         slowness, doubted = model.doubted(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
+        for said, shares in zip(
+            model.members(features), (self._boosters, self._networks), strict=True
+        ):
+            alone = np.argsort(said.mean(axis=0), kind="stable")
+            shares.append(_shares(self._lesson, alone, counts))
         spread = spread_list(slowness, model.leaves(features), max(counts))
         self._spread.append(_shares(self._lesson, spread, counts))
         self._adaptive.append(self._searched(model, slowness, counts, seed))
@@ -254,7 +269,8 @@ class _Held:
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
             lesson, np.array(self._shares), np.array(self._spread),
-            np.array(self._adaptive), np.median(draws, axis=0),
+            np.array(self._adaptive), np.array(self._boosters), np.array(self._networks),
+            np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),
             np.array(self._choices),

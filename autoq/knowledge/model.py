@@ -49,8 +49,8 @@ With less a choice is about as often wrong as right (`search/README.md`, on reco
 
 # Of a workload, trials that each training takes; others change with the seed.
 _MOST_TRIALS = 400
-# Networks of a model, as many as boosters of trees: all count alike.
-_NETWORKS = trees.MEMBERS
+# Networks of a model: they are right more often than its boosters, and each member counts alike.
+_NETWORKS = 8
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,16 @@ class KnowledgeModel:
         """`predict`, and the same with the doubt of a choice in it: float64 [n] each."""
         if not len(features):
             return np.empty(0), np.empty(0)
-        found = trees.predictions(self._booster, features)
-        if self._networks is not None:
-            found = np.concatenate([found, self._networks.predict(features)])
+        found = np.concatenate(self.members(features))
         means = found.mean(axis=0)
         return means, means + _DOUBT * found.std(axis=0)
+
+    def members(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What each booster says and what each network does: float64 [members, n] each."""
+        boosters = trees.predictions(self._booster, features)
+        if self._networks is None:
+            return boosters, np.empty((0, len(features)))
+        return boosters, self._networks.predict(features)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
@@ -199,17 +204,18 @@ def trained(
     learnt = list(zip(lessons, kept, strict=True))
     features = np.concatenate([one.matrix(columns)[rows] for one, rows in learnt])
     targets = np.concatenate([one.targets[rows] for one, rows in learnt])
-    # As shares of their workload's weight.
-    weights = [np.exp(-one.slowness * one.targets[rows]) for one, rows in learnt]
-    weights = [own / own.sum() for own in weights]
+    # Every workload counts alike, however many of its configurations were recorded.
+    weights = np.concatenate(
+        [own / own.sum() for own in (np.exp(-one.slowness * one.targets[rows])
+                                     for one, rows in learnt)]
+    )  # fmt: skip
+    weights /= weights.mean()
     places = np.repeat(np.arange(len(lessons)), [len(rows) for rows in kept])
-    # For trees every workload counts alike, however many of its configurations were recorded.
-    booster = trees.grown(columns.names, features, targets, _normal(weights), places, seed, nthread)
+    booster = trees.grown(columns.names, features, targets, weights, places, seed, nthread)
     inputs = inputs_of(columns.names, features)
     examples = Examples(
-        inputs.of(features), targets.astype(np.float32),
-        _normal([own * len(own) ** 0.5 for own in weights]).astype(np.float32), places,
-    )  # fmt: skip
+        inputs.of(features), targets.astype(np.float32), weights.astype(np.float32), places
+    )
     networks = Networks(
         inputs,
         tuple(trained_network(examples, _NETWORKS * seed + i) for i in range(_NETWORKS)),
@@ -223,12 +229,6 @@ def trained(
         sorted({kind_of(one.workload) for one in lessons}),
     )  # fmt: skip
     return KnowledgeModel(booster, about, networks)
-
-
-def _normal(weights: Sequence[np.ndarray]) -> np.ndarray:
-    """The weights of all workloads together, with the mean one."""
-    found = np.concatenate(weights)
-    return np.asarray(found / found.mean())
 
 
 def _failed(lessons: Sequence[Lesson]) -> list[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     import xgboost
 
-MEMBERS = 8
+MEMBERS = 4
 """Boosters of a model, whose mean counts: of one alone, a space's order depends on the seed."""
 
 _ROUNDS = 100

@@ -10,7 +10,6 @@ of other shapes can be expected to give. It needs no device.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -34,18 +33,6 @@ _COUNTS = 8, 32
 _WITHIN = 0.97, 0.99
 
 
-def half(lesson: Lesson, rows: np.ndarray) -> Lesson:
-    """A lesson of some of its trials."""
-    return dataclasses.replace(
-        lesson,
-        templates=tuple(lesson.templates[i] for i in rows),
-        configs=tuple(lesson.configs[i] for i in rows),
-        seconds=lesson.seconds[rows],
-        columns={name: column[rows] for name, column in lesson.columns.items()},
-        drawn=tuple(lesson.drawn[i] for i in rows),
-    )
-
-
 def shares(lesson: Lesson, rest: Sequence[Lesson], versions: Mapping[str, int]) -> list[float]:
     """Best speed in the first so many of a model's order, as shares of the lesson's best."""
     model = trained(rest, "", "", versions, "")
@@ -63,8 +50,8 @@ def row(lesson: Lesson, others: Sequence[Lesson], seeds: int) -> dict[str, Any]:
     for seed in range(seeds):
         mixed = np.random.default_rng(seed).permutation(len(lesson.seconds))
         learnt, left = np.split(mixed, [len(mixed) // 2])
-        asked = half(lesson, np.sort(left))
-        knowing.append(shares(asked, [*others, half(lesson, np.sort(learnt))], versions))
+        asked = lesson.part(np.sort(left))
+        knowing.append(shares(asked, [*others, lesson.part(np.sort(learnt))], versions))
         strange.append(shares(asked, others, versions))
     print(f"{lesson.workload}: {knowing} {strange}", flush=True)
     return {
