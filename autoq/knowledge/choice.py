@@ -1,16 +1,15 @@
 """Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
-Candidates are the untuned default of each template, and those that it estimates to be fastest among
-random draws. All but the preferred template's default are doubted by
-as much as the members of the model disagree. Neither what was fast for other workloads nor what a
-model finds by itself is a candidate: such choices are no faster on average (`search/README.md`).
+Candidates of each template are its untuned default, those that it estimates to be fastest among
+random draws, and what mutation finds from all draws that the model expects to be fast. What was
+fast for other workloads is no candidate (`search/README.md`).
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +26,15 @@ from autoq.templates.workload import Workload
 
 # Random configurations of each template, in parts that give a candidate each.
 _DRAWS, _PARTS = 512, 6
+# How often the best of what is known are mutated, how many of them, and into how many each.
+_CLIMBS, _CLIMBERS, _MUTANTS = 4, 12, 2
+# Candidates of a template that the model expects to be its fastest.
+_BEST = 6
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A legal configuration, and the log of its time as predicted, up to a constant.
-
-    slowness has the doubt in it, but for the default of the preferred template.
-    """
+    """A legal configuration, and the log of its time as predicted and doubted, up to a constant."""
 
     template: Template
     config: Any
@@ -60,28 +60,48 @@ def predicted(
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
+
+        def slowness(
+            codes: np.ndarray, name: str = template.name, space: Space[Any] = space
+        ) -> np.ndarray:
+            return model.doubted(model.columns.matrix(workload, name, space, codes, target))[1]
+
         default = space.code(default_of(template, workload, target))
-        codes = [default, *_estimated(space, [default])]
-        configs = {code: space.config(code) for code in codes}
-        codes = [c for c in codes if _key(template.name, plain_config(configs[c])) not in failed]
-        legal = np.array(codes, np.int64)
-        features = model.columns.matrix(workload, template.name, space, legal, target)
-        means, doubts = model.doubted(features)
-        for code, mean, doubt in zip(codes, means.tolist(), doubts.tolist(), strict=True):
-            own = template is templates[0] and code == default
-            found.append(Prediction(template, configs[code], mean if own else mean + doubt))
+        for code, slow in _candidates(space, default, slowness):
+            config = space.config(code)
+            if _key(template.name, plain_config(config)) not in failed:
+                found.append(Prediction(template, config, slow))
     return sorted(found, key=lambda one: one.slowness)
 
 
-def _estimated(space: Space[Any], but: Sequence[int]) -> list[int]:
+def _candidates(
+    space: Space[Any], default: int, slowness: Callable[[np.ndarray], np.ndarray]
+) -> list[tuple[int, float]]:
+    """Codes of a template's candidates, with the slowness that is asked of codes [n]."""
+    rng = np.random.default_rng(0)
+    draws = space.sample_codes(rng, _DRAWS, {default})
+    codes = np.concatenate([[default], draws])
+    slow = slowness(codes)
+    kept = {default, *_estimated(space, draws)}
+    for _ in range(_CLIMBS):
+        best = codes[np.argsort(slow, kind="stable")[:_CLIMBERS]]
+        mutants = np.setdiff1d(space.mutate_codes(np.repeat(best, _MUTANTS), rng), codes)
+        if len(mutants):
+            codes = np.concatenate([codes, mutants])
+            slow = np.concatenate([slow, slowness(mutants)])
+    kept.update(codes[np.argsort(slow, kind="stable")[:_BEST]].tolist())
+    return [(code, one) for code, one in zip(codes.tolist(), slow.tolist(), strict=True)
+            if code in kept]  # fmt: skip
+
+
+def _estimated(space: Space[Any], draws: np.ndarray) -> list[int]:
     """The draw of least estimate of each part of some random draws, so that they differ."""
     names = space.feature_names
     if ESTIMATE not in names:
         return []
-    codes = space.sample_codes(np.random.default_rng(0), _DRAWS, set(but))
-    estimates = space.encode_codes(codes)[:, names.index(ESTIMATE)]
-    parts = [np.arange(i, len(codes), _PARTS) for i in range(min(_PARTS, len(codes)))]
-    return [int(codes[part[np.argmin(estimates[part])]]) for part in parts]
+    estimates = space.encode_codes(draws)[:, names.index(ESTIMATE)]
+    parts = [np.arange(i, len(draws), _PARTS) for i in range(min(_PARTS, len(draws)))]
+    return [int(draws[part[np.argmin(estimates[part])]]) for part in parts]
 
 
 def worthwhile(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from multiprocessing import get_context
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.listing import spread_list
 from autoq.knowledge.model import KnowledgeModel, trained
+from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.search.recorded_space import RecordedSpace
@@ -40,8 +42,9 @@ class LeftOut:
     order of the predictions; spread: the same of a list that does not guess alike (`listing`);
     adaptive: of the default search with the model as its prior, which begins with the untuned
     default where that was recorded and chooses four, four and then eight at once, by what those
-    before them took; random and estimated: of random order and of the templates' estimates alone
-    (medians over the seeds, float64 [counts]).
+    before them took; boosters and perceptrons: as shares, of the order of those members alone;
+    random and estimated: of random order and of the templates' estimates alone (medians over the
+    seeds, float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -54,6 +57,8 @@ class LeftOut:
     shares: np.ndarray
     spread: np.ndarray
     adaptive: np.ndarray
+    boosters: np.ndarray
+    perceptrons: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
     family: str
@@ -88,34 +93,60 @@ def leave_one_out(
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes.
 
-    jobs: threads, which take a shape at a time; the result is the same with any number. least:
+    jobs: processes, which take a group at a time, of registered templates if more than one; the
+    result is the same with any number. least:
     lessons of fewer configurations are learnt from and not ranked, nor are those besides.
     groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
-    versions = template_versions(templates.values())
-    shapes: dict[str, list[_Held]] = defaultdict(list)
+    groupings: dict[str, list[Lesson]] = defaultdict(list)
     taught = _taught([*lessons, *besides])
     for one in lessons:
         if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
             group = (
                 str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
             )
-            shapes[group].append(_Held(one, templates))
-    work = _Work([*lessons, *besides], versions, seeds, COUNTS, groups.models or seeds)
+            groupings[group].append(one)
+    work = _Work([*lessons, *besides], templates, seeds, groups.models or seeds)
     found: dict[str, list[LeftOut]] = {}
-
-    def done(shape: str, left: list[LeftOut]) -> None:
-        found[shape] = left
+    for group, left in _each(work, groupings, jobs):
+        found[group] = left
         for one in left:
             notify(f"{one.lesson.workload}: {np.median(one.shares, axis=0).round(3).tolist()}")
+    return [one for group in groupings for one in found[group]]
 
-    # Threads, since XGBoost trains without Python's lock, and no fork may follow its own threads.
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(work.ranked, held): shape for shape, held in shapes.items()}
+
+def _each(
+    work: _Work, groupings: Mapping[str, Sequence[Lesson]], jobs: int
+) -> Iterator[tuple[str, list[LeftOut]]]:
+    """What comes of each group, in the order of their ends."""
+    if jobs == 1:
+        for group, held in groupings.items():
+            yield group, work.ranked(held)
+        return
+    # No fork may follow XGBoost's own threads.
+    context = get_context("spawn")
+    begun = work.lessons, tuple(work.templates), work.seeds, work.models
+    with ProcessPoolExecutor(jobs, context, _begin, begun) as pool:
+        futures = {pool.submit(_ranked, held): group for group, held in groupings.items()}
         for future in as_completed(futures):
-            done(futures[future], future.result())
-    return [one for shape in shapes for one in found[shape]]
+            yield futures[future], future.result()
+
+
+_work: _Work | None = None
+"""What a process of its own was begun with."""
+
+
+def _begin(lessons: Sequence[Lesson], names: Sequence[str], seeds: int, models: int) -> None:
+    """Templates are loaded anew in each process: they hold functions that none can send."""
+    global _work
+    registered = load_registry(REGISTRY)
+    _work = _Work(lessons, {name: registered[name] for name in names}, seeds, models)
+
+
+def _ranked(held: Sequence[Lesson]) -> list[LeftOut]:
+    assert _work is not None
+    return _work.ranked(held)
 
 
 def preferred(lesson: Lesson, templates: Mapping[str, Template]) -> Template:
@@ -135,24 +166,25 @@ def _taught(lessons: Sequence[Lesson]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What is done with each shape."""
+    """What is done with each group of shapes."""
 
     lessons: Sequence[Lesson]
-    versions: Mapping[str, int]
+    templates: Mapping[str, Template]
     seeds: int
-    counts: Sequence[int]
     models: int
 
-    def ranked(self, held: Sequence[_Held]) -> list[LeftOut]:
-        """What models that have seen none of the lessons' shapes make of them."""
-        shapes = {one.shape for one in held}
+    def ranked(self, lessons: Sequence[Lesson]) -> list[LeftOut]:
+        """What models that have seen none of some lessons' shapes make of them."""
+        held = [_Held(one, self.templates) for one in lessons]
+        shapes = {one.shape for one in lessons}
         rest = [one for one in self.lessons if one.shape not in shapes]
+        versions = template_versions(self.templates.values())
         for first in range(self.models):
-            model = trained(rest, "", "", self.versions, "", first)
+            model = trained(rest, "", "", versions, "", first)
             for seed in range(first, self.seeds, self.models):
                 for one in held:
-                    one.rank(model, self.counts, seed)
-        return [one.left_out(self.counts) for one in held]
+                    one.rank(model, COUNTS, seed)
+        return [one.left_out(COUNTS) for one in held]
 
 
 class _Held:
@@ -160,7 +192,6 @@ class _Held:
 
     def __init__(self, lesson: Lesson, templates: Mapping[str, Template]) -> None:
         self._lesson = lesson
-        self.shape = lesson.shape
         first = preferred(lesson, templates)
         self._family = first.name
         default = first.name, first.default(lesson.workload, lesson.target)
@@ -184,25 +215,28 @@ class _Held:
         self._shares: list[np.ndarray] = []
         self._spread: list[np.ndarray] = []
         self._adaptive: list[np.ndarray] = []
+        self._boosters: list[np.ndarray] = []
+        self._perceptrons: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
     def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
         """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
-        slowness, doubts = model.doubted(features)
+        slowness, doubted = model.doubted(features)
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
+        for said, shares in zip(
+            model.members(features), (self._boosters, self._perceptrons), strict=True
+        ):
+            alone = np.argsort(said.mean(axis=0), kind="stable")
+            shares.append(_shares(self._lesson, alone, counts))
         spread = spread_list(slowness, model.leaves(features), max(counts))
         self._spread.append(_shares(self._lesson, spread, counts))
         self._adaptive.append(self._searched(model, slowness, counts, seed))
-        doubted = np.where(self._candidates, slowness, np.inf)
-        if self._default is not None:
-            doubted += doubts
-            doubted[self._default] = slowness[self._default]
-        first = int(np.argmin(doubted))
+        first = int(np.argmin(np.where(self._candidates, doubted, np.inf)))
         promised = math.nan
         if self._default is not None:
-            promised = float(slowness[self._default] - doubted[first])
+            promised = float(doubted[self._default] - doubted[first])
         self._choices.append((self._over_best(first), promised))
 
     def _searched(
@@ -235,7 +269,8 @@ class _Held:
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
             lesson, np.array(self._shares), np.array(self._spread),
-            np.array(self._adaptive), np.median(draws, axis=0),
+            np.array(self._adaptive), np.array(self._boosters), np.array(self._perceptrons),
+            np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),
             np.array(self._choices),

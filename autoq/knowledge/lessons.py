@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +38,7 @@ class Lesson:
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
     drawn: tuple[str, ...]
-    slowness: float = 0.5
+    slowness: float = 1.5
 
     @property
     def targets(self) -> np.ndarray:
@@ -62,6 +63,17 @@ class Lesson:
         order = np.argsort(self.seconds, kind="stable")
         fast = most // 2
         return np.sort(np.concatenate([order[:fast], rng.permutation(order[fast:])[: most - fast]]))
+
+    def part(self, rows: Sequence[int] | np.ndarray) -> Lesson:
+        """A lesson of some of its trials."""
+        return dataclasses.replace(
+            self,
+            templates=tuple(self.templates[i] for i in rows),
+            configs=tuple(self.configs[i] for i in rows),
+            seconds=self.seconds[rows],
+            columns={name: column[rows] for name, column in self.columns.items()},
+            drawn=tuple(self.drawn[i] for i in rows),
+        )
 
     def matrix(self, columns: Columns) -> np.ndarray:
         """Features float32 [n, columns]."""

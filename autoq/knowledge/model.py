@@ -1,17 +1,18 @@
-"""The model of what records teach: boosted trees in XGBoost's own JSON, and what they were made of.
+"""The model of what records teach: boosted trees and perceptrons, and what they were made of.
 
-Trees predict the log of a configuration's time over the best of its workload. The file is what
-XGBoost writes, compressed where its name ends in .xz; columns are its feature names, all else
-stands in its attributes.
+Its members predict the log of a configuration's time over the best of its workload. The file is
+XGBoost's own JSON, compressed where its name ends in .xz; columns are its feature names,
+perceptrons and all else stand in its attributes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import lzma
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from autoq.errors import RecordError
+from autoq.knowledge import trees
 from autoq.knowledge.features import Columns
+from autoq.knowledge.inputs import inputs_of
 from autoq.knowledge.lessons import Lesson, all_columns, kind_of
+from autoq.knowledge.perceptron import Examples, Perceptrons, perceptrons_of, trained_perceptron
 from autoq.paths import content_of
 from autoq.replace_file import replace_file
 from autoq.templates.workload import Workload
@@ -28,7 +32,10 @@ from autoq.templates.workload import Workload
 if TYPE_CHECKING:
     import xgboost
 
-FORMAT = 1
+# By this share of the deviation of what the members of a model say, a choice is doubted.
+_DOUBT = 0.25
+
+FORMAT = 2
 LARGEST_BYTES = 1 << 20
 """The size of a compressed model that ships, at most."""
 
@@ -40,19 +47,10 @@ LEAST_PROMISE = 1.06
 With less a choice is about as often wrong as right (`search/README.md`, on recorded spaces).
 """
 
-# A model is the mean of several boosters, which differ by their seeds: of one alone, the order of a
-# space's best depends more on the seed. Every other one sees nothing of the workload but what the
-# features of its configurations say, so that what they disagree in is what shapes decide.
-_MEMBERS = 8
-_ROUNDS = 100
-_OF_THE_WORKLOAD = "workload."
 # Of a workload, trials that each training takes; others change with the seed.
 _MOST_TRIALS = 400
-_SETTINGS = {
-    "max_depth": 6, "eta": 0.12, "min_child_weight": 4,
-    "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
-    "verbosity": 0,
-}  # fmt: skip
+# Perceptrons of a model: they are right more often than its boosters, and each member counts alike.
+_PERCEPTRONS = 8
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,25 @@ class About:
 
 
 class KnowledgeModel:
-    """Predicts how much slower than a workload's best each configuration is, up to a constant."""
+    """Predicts how much slower than a workload's best each configuration is, up to a constant.
 
-    def __init__(self, booster: xgboost.Booster, about: About) -> None:
-        self._booster = booster
+    It says the mean of its members: boosted trees, and perceptrons where it has some.
+    """
+
+    def __init__(
+        self, booster: xgboost.Booster, about: About, perceptrons: Perceptrons | None = None
+    ) -> None:
+        self._booster, self._perceptrons = booster, perceptrons
         # A question is of some hundred configurations: threads take longer to begin than to end.
         self._booster.set_param({"nthread": 1})
         self.about = about
         self.columns = Columns(booster.feature_names or ())
+
+    def but(self, **changes: Any) -> KnowledgeModel:
+        """The same model with something else in its `about`."""
+        return KnowledgeModel(
+            self._booster, dataclasses.replace(self.about, **changes), self._perceptrons
+        )
 
     def least_promise(self, workload: Workload, preferred: str, version: int) -> float | None:
         """Log of what a choice must promise over the default of a workload's preferred template.
@@ -104,53 +113,38 @@ class KnowledgeModel:
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """Log of the time up to the workload's constant: float64 [n] of features [n, columns]."""
-        if not len(features):
-            return np.empty(0)
-        found = self._booster.inplace_predict(features, validate_features=False)
-        return np.asarray(found, dtype=np.float64)
+        return self.doubted(features)[0]
 
     def doubted(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """`predict`, and the deviation of what the members say: float64 [n] each."""
+        """`predict`, and the same with the doubt of a choice in it: float64 [n] each."""
         if not len(features):
             return np.empty(0), np.empty(0)
-        rounds = self._booster.num_boosted_rounds()
-        starts = range(0, rounds, _ROUNDS)
-        found = np.array([
-            self._booster.inplace_predict(
-                features, iteration_range=(at, at + _ROUNDS), validate_features=False
-            )
-            for at in starts
-        ], np.float64)  # fmt: skip
-        return found.sum(axis=0), found.std(axis=0) * len(starts)
+        found = np.concatenate(self.members(features))
+        means = found.mean(axis=0)
+        return means, means + _DOUBT * found.std(axis=0)
+
+    def members(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What each booster says and what each perceptron does: float64 [members, n] each."""
+        boosters = trees.predictions(self._booster, features)
+        if self._perceptrons is None:
+            return boosters, np.empty((0, len(features)))
+        return boosters, self._perceptrons.predict(features)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
-        import xgboost
-
-        data = xgboost.DMatrix(features, feature_names=self._booster.feature_names, nthread=1)
-        return (
-            self._booster.predict(data, pred_leaf=True).astype(np.int32).reshape(len(features), -1)
-        )
+        return trees.leaves_of(self._booster, features)
 
     def save(self, path: Path) -> int:
         """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
         about = {**vars(self.about), "format": FORMAT}
-        self._booster.set_attr(autoq=json.dumps(about))
-        data = _needed(bytes(self._booster.save_raw("json")))
+        perceptrons = None if self._perceptrons is None else self._perceptrons.to_dict()
+        self._booster.set_attr(autoq=json.dumps(about), perceptrons=json.dumps(perceptrons))
+        data = trees.needed(bytes(self._booster.save_raw("json")))
         if path.suffix == ".xz":
             data = lzma.compress(data, preset=9)
         with replace_file(path) as file:
             file.write(data)
         return len(data)
-
-
-def _needed(data: bytes) -> bytes:
-    """XGBoost's JSON with zeros for what predictions do not ask for, a third of its bytes."""
-    model = json.loads(data)
-    for tree in model["learner"]["gradient_booster"]["model"]["trees"]:
-        for name in ("base_weights", "loss_changes", "sum_hessian"):
-            tree[name] = [0.0] * len(tree[name])
-    return json.dumps(model, separators=(",", ":")).encode()
 
 
 def load_model(path: str | os.PathLike[str]) -> KnowledgeModel:
@@ -175,8 +169,13 @@ def parse_model(name: str, data: bytes) -> KnowledgeModel:
         fields = json.loads(booster.attr("autoq") or "{}")
         if fields.pop("format", None) != FORMAT:
             raise ValueError("it is none of autoq's, or of another format")
-        return KnowledgeModel(booster, About(**fields))
-    except (lzma.LZMAError, ValueError, TypeError, xgboost.core.XGBoostError) as error:
+        written = json.loads(booster.attr("perceptrons") or "null")
+        columns = len(booster.feature_names or ())
+        perceptrons = None if written is None else perceptrons_of(written, columns)
+        return KnowledgeModel(booster, About(**fields), perceptrons)
+    except (
+        lzma.LZMAError, ValueError, TypeError, LookupError, xgboost.core.XGBoostError
+    ) as error:  # fmt: skip
         text = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RecordError(f"{name}: no model of records ({text})") from error
 
@@ -197,8 +196,6 @@ def trained(
 
     Raises RecordError for no lesson at all.
     """
-    import xgboost
-
     if not lessons:
         raise RecordError("nothing to learn from: no trial is of a present template and version")
     columns = all_columns(lessons)
@@ -214,21 +211,15 @@ def trained(
     )  # fmt: skip
     weights /= weights.mean()
     places = np.repeat(np.arange(len(lessons)), [len(rows) for rows in kept])
-    blind = features.copy()
-    blind[:, [name.startswith(_OF_THE_WORKLOAD) for name in columns.names]] = np.nan
-    both = [
-        xgboost.DMatrix(
-            seen, targets, weight=weights, feature_names=list(columns.names), nthread=nthread
-        )
-        for seen in (features, blind)
-    ]
-    boosters = [
-        xgboost.train(
-            {**_SETTINGS, "seed": _MEMBERS * seed + i, "nthread": nthread}, both[i % 2], _ROUNDS,
-            obj=_within(places, weights),
-        )
-        for i in range(_MEMBERS)
-    ]  # fmt: skip
+    booster = trees.grown(columns.names, features, targets, weights, places, seed, nthread)
+    inputs = inputs_of(columns.names, features)
+    examples = Examples(
+        inputs.of(features), targets.astype(np.float32), weights.astype(np.float32), places
+    )
+    perceptrons = Perceptrons(
+        inputs,
+        tuple(trained_perceptron(examples, _PERCEPTRONS * seed + i) for i in range(_PERCEPTRONS)),
+    )
     used = {name for one in lessons for name in one.templates}
     about = About(
         device, arch, {name: versions[name] for name in sorted(used)},
@@ -237,49 +228,7 @@ def trained(
         None if decides is None else dict(sorted(decides.items())),
         sorted({kind_of(one.workload) for one in lessons}),
     )  # fmt: skip
-    return KnowledgeModel(_mean(boosters), about)
-
-
-def _within(
-    places: np.ndarray, weights: np.ndarray
-) -> Callable[[np.ndarray, xgboost.DMatrix], tuple[np.ndarray, np.ndarray]]:
-    """Squared errors of what trials of one workload differ by: gradients and second derivatives.
-
-    The best of a dozen recorded configurations is not the best of a workload, by a margin that
-    differs from workload to workload and that no tree has to explain.
-    """
-    totals = np.bincount(places, weights)
-
-    def objective(found: np.ndarray, data: xgboost.DMatrix) -> tuple[np.ndarray, np.ndarray]:
-        errors = found - data.get_label()
-        errors -= (np.bincount(places, weights * errors) / totals)[places]
-        return weights * errors, weights
-
-    return objective
-
-
-def _mean(boosters: Sequence[xgboost.Booster]) -> xgboost.Booster:
-    """One booster with the trees of several, which predicts the mean of what they predict."""
-    import xgboost
-
-    models = [json.loads(bytes(one.save_raw("json"))) for one in boosters]
-    trees = []
-    for model in models:
-        for tree in model["learner"]["gradient_booster"]["model"]["trees"]:
-            tree["id"] = len(trees)
-            # A leaf's value stands where other nodes have what they split at.
-            tree["split_conditions"] = [
-                value / len(models) if left < 0 else value
-                for value, left in zip(tree["split_conditions"], tree["left_children"], strict=True)
-            ]
-            trees.append(tree)
-    joined = models[0]["learner"]["gradient_booster"]["model"]
-    joined["trees"], joined["tree_info"] = trees, [0] * len(trees)
-    joined["iteration_indptr"] = list(range(len(trees) + 1))
-    joined["gbtree_model_param"]["num_trees"] = str(len(trees))
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(json.dumps(models[0]).encode()))
-    return booster
+    return KnowledgeModel(booster, about, perceptrons)
 
 
 def _failed(lessons: Sequence[Lesson]) -> list[tuple[str, dict[str, Any]]]:

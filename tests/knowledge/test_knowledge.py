@@ -93,8 +93,7 @@ def test_a_configuration_that_failed_is_never_predicted(model, workload, templat
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
     best = predicted(model, workload, matches, target)[0]
     name, values = best.template.name, plain_config(best.config)
-    about = dataclasses.replace(model.about, failed=[(name, values)])
-    warned = type(model)(model._booster, about)
+    warned = model.but(failed=[(name, values)])
     assert best.config not in [one.config for one in predicted(warned, workload, matches, target)]
 
 
@@ -106,7 +105,7 @@ def test_nothing_is_chosen_for_weights_of_a_pattern_that_no_record_has(model, wo
     name, version = next(iter(known.items()))
     assert model.least_promise(workload, name, version) is not None
     assert model.least_promise(tiled, name, version) is None
-    anything = type(model)(model._booster, dataclasses.replace(model.about, kinds=None))
+    anything = model.but(kinds=None)
     assert anything.least_promise(tiled, name, version) is not None
 
 
@@ -122,8 +121,7 @@ def test_a_layer_without_a_record_takes_the_prediction(model, workload, template
     other = dataclasses.replace(workload, h=20, w=20)
     host = Host(resolve("cuda:sm_90a").target, "NVIDIA H200")
     preferred = matching(other, host.target, listed)[0].name
-    about = dataclasses.replace(model.about, decides={preferred: 1.0})
-    model = type(model)(model._booster, about)
+    model = model.but(decides={preferred: 1.0})
     chosen = choose(other, host, Database(()), listed, [model])
     assert chosen.source == PREDICTED
     assert chosen.template.space(other, host.target).legal(chosen.config)
@@ -164,9 +162,8 @@ def test_other_shapes_carry_over(spaces, templates):
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9
-        # Without a default a model takes the first of the order, whose speed is the first share.
-        if left.default is None:
-            assert left.choices[0, 0] == pytest.approx(1 / left.shares[0][0])
+        # A doubted choice need not be the first of the order, but is one of the recorded.
+        assert 1 <= left.choices[0, 0] < 2
         # A searched space need not hold the default, of which a model cannot promise anything then.
         assert (left.default is None) == np.isnan(left.choices[0, 1])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from importlib import resources
 
 import onnx
@@ -34,10 +33,7 @@ def shipped():
 def _eager(shipped, versions=None):
     """The model, deciding everything that it knows however little its choice promises."""
     versions = versions or shipped.about.versions
-    about = dataclasses.replace(
-        shipped.about, decides=dict.fromkeys(versions, 1.0), versions=versions
-    )
-    return type(shipped)(shipped._booster, about)
+    return shipped.but(decides=dict.fromkeys(versions, 1.0), versions=versions)
 
 
 def _host(target: str, device: str | None) -> Host:
@@ -84,8 +80,7 @@ def test_families_that_a_model_does_not_decide_keep_their_estimates(shipped, tem
     host, listed = _host("cuda:sm_90a", "NVIDIA H200"), list(templates.values())
     preferred = matching(LAYER, host.target, listed)[0]
     for decides, source in (({}, DEFAULT), ({preferred.name: 1.0}, PREDICTED)):
-        about = dataclasses.replace(shipped.about, decides=decides)
-        model = type(shipped)(shipped._booster, about)
+        model = shipped.but(decides=decides)
         assert choose(LAYER, host, Database(()), listed, [model]).source == source
 
 

@@ -4,12 +4,13 @@ For each workload a model is trained on the recorded spaces of all other shapes,
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
 A list that does not guess alike (`spread`), the default search with the model as its prior, which
-begins with the untuned default (`adaptive`), random order (the median of draws) and the templates'
-own estimates stand beside it. So does the first of the defaults and best estimates, beside the
-untuned default: `predicted` is its time, since `compile` takes one of those, and that with
-`promised` is of what is taken where a choice has to promise as much over the default, which is
-taken elsewhere. Spaces whose preferred template no other shape has taught are left out. With
-`--folds` a shape is left out together with others. It needs no device.
+begins with the untuned default (`adaptive`), the orders of its boosters and of its perceptrons
+alone, random order (the median of draws) and the templates' own estimates stand beside it. So does
+the first of the defaults and best estimates, beside the untuned default: `predicted` is its time,
+since `compile` takes one of those, and that with `promised` is of what is taken where a choice has
+to promise as much over the default, which is taken elsewhere. Spaces whose preferred template no
+other shape has taught are left out. With `--folds` a shape is left out together with others. It
+needs no device.
 """
 
 from __future__ import annotations
@@ -69,6 +70,10 @@ def row(found: LeftOut) -> dict[str, Any]:
         "spread_seeds_that_reach": reached(found.spread),
         "adaptive_median": np.median(found.adaptive, axis=0).round(4).tolist(),
         "adaptive_seeds_that_reach": reached(found.adaptive),
+        "boosters_median": np.median(found.boosters, axis=0).round(4).tolist(),
+        "boosters_seeds_that_reach": reached(found.boosters),
+        "perceptrons_median": np.median(found.perceptrons, axis=0).round(4).tolist(),
+        "perceptrons_seeds_that_reach": reached(found.perceptrons),
         "family": found.family,
         "default_over_best": None if found.default is None else round(found.default, 4),
         "predicted_over_best": found.choices[:, 0].round(4).tolist(),
@@ -126,6 +131,8 @@ def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
         "spaces_that_reach": reaching(rows, "seeds_that_reach"),
         "spaces_that_a_spread_list_reaches": reaching(rows, "spread_seeds_that_reach"),
         "spaces_that_a_search_reaches": reaching(rows, "adaptive_seeds_that_reach"),
+        "spaces_that_boosters_reach": reaching(rows, "boosters_seeds_that_reach"),
+        "spaces_that_perceptrons_reach": reaching(rows, "perceptrons_seeds_that_reach"),
         "median": np.median(medians, axis=0).round(4).tolist(),
         "tenth_percentile": np.quantile(medians, 0.1, axis=0).round(4).tolist(),
         "random_median": np.median([one["random"] for one in rows], axis=0).round(4).tolist(),
@@ -149,7 +156,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
     parser.add_argument("--models", type=int, default=0, help="of a group; one for each seed")
     parser.add_argument("--without", nargs="*", default=[], help="beginnings of columns' names")
-    parser.add_argument("--jobs", type=int, default=1, help="threads")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)

@@ -27,7 +27,7 @@ from autoq.replaying.loading import shipped_spaces
 
 VARIANTS = {
     f"slowness {slowness}{', records' if records else ''}": (slowness, records)
-    for slowness in (0.5, 4.0)
+    for slowness in (1.5, 4.0)
     for records in (False, True)
 }
 """By name: how much less slow trials weigh, and whether shipped records teach as well."""
@@ -43,14 +43,7 @@ def thinned(lesson: Lesson, most: int) -> Lesson:
     kept = set(np.random.default_rng(0).choice(count, most, replace=False).tolist())
     kept |= set(np.argsort(lesson.seconds, kind="stable")[:_FASTEST].tolist())
     rows = sorted(kept | {i for i, drawn in enumerate(lesson.drawn) if drawn == DEFAULT})
-    return dataclasses.replace(
-        lesson,
-        templates=tuple(lesson.templates[i] for i in rows),
-        configs=tuple(lesson.configs[i] for i in rows),
-        drawn=tuple(lesson.drawn[i] for i in rows),
-        seconds=lesson.seconds[rows],
-        columns={name: column[rows] for name, column in lesson.columns.items()},
-    )
+    return lesson.part(rows)
 
 
 def weighed(lessons: list[Lesson], slowness: float) -> list[Lesson]:
@@ -64,7 +57,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--most", type=int, default=300, help="configurations of a space")
     parser.add_argument("--operator", default="conv2d", help="of the workloads that are judged")
-    parser.add_argument("--jobs", type=int, default=1, help="threads")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     templates = load_registry(REGISTRY)
