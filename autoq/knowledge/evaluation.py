@@ -42,9 +42,9 @@ class LeftOut:
     order of the predictions; spread: the same of a list that does not guess alike (`listing`);
     adaptive: of the default search with the model as its prior, which begins with the untuned
     default where that was recorded and chooses four, four and then eight at once, by what those
-    before them took; boosters and networks: as shares, of the order of those members alone; random
-    and estimated: of random order and of the templates' estimates alone (medians over the seeds,
-    float64 [counts]).
+    before them took; boosters and perceptrons: as shares, of the order of those members alone;
+    random and estimated: of random order and of the templates' estimates alone (medians over the
+    seeds, float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -58,7 +58,7 @@ class LeftOut:
     spread: np.ndarray
     adaptive: np.ndarray
     boosters: np.ndarray
-    networks: np.ndarray
+    perceptrons: np.ndarray
     random: np.ndarray
     estimated: np.ndarray
     family: str
@@ -216,7 +216,7 @@ class _Held:
         self._spread: list[np.ndarray] = []
         self._adaptive: list[np.ndarray] = []
         self._boosters: list[np.ndarray] = []
-        self._networks: list[np.ndarray] = []
+        self._perceptrons: list[np.ndarray] = []
         self._choices: list[tuple[float, float]] = []
 
     def rank(self, model: KnowledgeModel, counts: Sequence[int], seed: int) -> None:
@@ -226,7 +226,7 @@ class _Held:
         order = np.argsort(slowness, kind="stable")
         self._shares.append(_shares(self._lesson, order, counts))
         for said, shares in zip(
-            model.members(features), (self._boosters, self._networks), strict=True
+            model.members(features), (self._boosters, self._perceptrons), strict=True
         ):
             alone = np.argsort(said.mean(axis=0), kind="stable")
             shares.append(_shares(self._lesson, alone, counts))
@@ -269,7 +269,7 @@ class _Held:
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
             lesson, np.array(self._shares), np.array(self._spread),
-            np.array(self._adaptive), np.array(self._boosters), np.array(self._networks),
+            np.array(self._adaptive), np.array(self._boosters), np.array(self._perceptrons),
             np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),

@@ -1,4 +1,4 @@
-"""Features as the inputs of a network: on one scale, sizes as logarithms, and nothing missing."""
+"""Features as inputs of a perceptron: on one scale, sizes as logarithms, and nothing missing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 _OF_THE_WORKLOAD = "workload."
-# What a network sees of a workload: what it computes, not by which sizes its operator says so.
+# What a perceptron sees of a workload: what it computes, not by which sizes its operator says so.
 _SEEN = ("workload.log2", "workload.in_dtype", "workload.weight_dtype", "workload.epilogue")
 # A column whose values are positive and differ by more than this factor counts as its logarithm.
 _FACTOR = 4.0
 _TINY = 1e-9
-# So many deviations from the middle an input is at most: a network says little beyond what it saw.
+# So many deviations from the middle an input is at most: little is said beyond what was seen.
 _FARTHEST = 4.0
 
 
@@ -53,7 +53,7 @@ class Inputs:
 
 
 def inputs_of(names: Sequence[str], features: np.ndarray) -> Inputs:
-    """The inputs of a network that learns from features [n, columns] under their names.
+    """The inputs of a perceptron that learns from features [n, columns] under their names.
 
     A column whose logarithm is another one is none.
     """

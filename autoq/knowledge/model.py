@@ -1,8 +1,8 @@
-"""The model of what records teach: boosted trees and networks, and what they were made of.
+"""The model of what records teach: boosted trees and perceptrons, and what they were made of.
 
 Its members predict the log of a configuration's time over the best of its workload. The file is
-XGBoost's own JSON, compressed where its name ends in .xz; columns are its feature names, networks
-and all else stand in its attributes.
+XGBoost's own JSON, compressed where its name ends in .xz; columns are its feature names,
+perceptrons and all else stand in its attributes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autoq.knowledge import trees
 from autoq.knowledge.features import Columns
 from autoq.knowledge.inputs import inputs_of
 from autoq.knowledge.lessons import Lesson, all_columns, kind_of
-from autoq.knowledge.network import Examples, Networks, networks_of, trained_network
+from autoq.knowledge.perceptron import Examples, Perceptrons, perceptrons_of, trained_perceptron
 from autoq.paths import content_of
 from autoq.replace_file import replace_file
 from autoq.templates.workload import Workload
@@ -49,8 +49,8 @@ With less a choice is about as often wrong as right (`search/README.md`, on reco
 
 # Of a workload, trials that each training takes; others change with the seed.
 _MOST_TRIALS = 400
-# Networks of a model: they are right more often than its boosters, and each member counts alike.
-_NETWORKS = 8
+# Perceptrons of a model: they are right more often than its boosters, and each member counts alike.
+_PERCEPTRONS = 8
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,13 @@ class About:
 class KnowledgeModel:
     """Predicts how much slower than a workload's best each configuration is, up to a constant.
 
-    It says the mean of its members: boosted trees, and networks where it has some.
+    It says the mean of its members: boosted trees, and perceptrons where it has some.
     """
 
     def __init__(
-        self, booster: xgboost.Booster, about: About, networks: Networks | None = None
+        self, booster: xgboost.Booster, about: About, perceptrons: Perceptrons | None = None
     ) -> None:
-        self._booster, self._networks = booster, networks
+        self._booster, self._perceptrons = booster, perceptrons
         # A question is of some hundred configurations: threads take longer to begin than to end.
         self._booster.set_param({"nthread": 1})
         self.about = about
@@ -94,7 +94,7 @@ class KnowledgeModel:
     def but(self, **changes: Any) -> KnowledgeModel:
         """The same model with something else in its `about`."""
         return KnowledgeModel(
-            self._booster, dataclasses.replace(self.about, **changes), self._networks
+            self._booster, dataclasses.replace(self.about, **changes), self._perceptrons
         )
 
     def least_promise(self, workload: Workload, preferred: str, version: int) -> float | None:
@@ -124,11 +124,11 @@ class KnowledgeModel:
         return means, means + _DOUBT * found.std(axis=0)
 
     def members(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What each booster says and what each network does: float64 [members, n] each."""
+        """What each booster says and what each perceptron does: float64 [members, n] each."""
         boosters = trees.predictions(self._booster, features)
-        if self._networks is None:
+        if self._perceptrons is None:
             return boosters, np.empty((0, len(features)))
-        return boosters, self._networks.predict(features)
+        return boosters, self._perceptrons.predict(features)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
@@ -137,8 +137,8 @@ class KnowledgeModel:
     def save(self, path: Path) -> int:
         """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
         about = {**vars(self.about), "format": FORMAT}
-        networks = None if self._networks is None else self._networks.to_dict()
-        self._booster.set_attr(autoq=json.dumps(about), networks=json.dumps(networks))
+        perceptrons = None if self._perceptrons is None else self._perceptrons.to_dict()
+        self._booster.set_attr(autoq=json.dumps(about), perceptrons=json.dumps(perceptrons))
         data = trees.needed(bytes(self._booster.save_raw("json")))
         if path.suffix == ".xz":
             data = lzma.compress(data, preset=9)
@@ -169,10 +169,10 @@ def parse_model(name: str, data: bytes) -> KnowledgeModel:
         fields = json.loads(booster.attr("autoq") or "{}")
         if fields.pop("format", None) != FORMAT:
             raise ValueError("it is none of autoq's, or of another format")
-        written = json.loads(booster.attr("networks") or "null")
+        written = json.loads(booster.attr("perceptrons") or "null")
         columns = len(booster.feature_names or ())
-        networks = None if written is None else networks_of(written, columns)
-        return KnowledgeModel(booster, About(**fields), networks)
+        perceptrons = None if written is None else perceptrons_of(written, columns)
+        return KnowledgeModel(booster, About(**fields), perceptrons)
     except (
         lzma.LZMAError, ValueError, TypeError, LookupError, xgboost.core.XGBoostError
     ) as error:  # fmt: skip
@@ -216,9 +216,9 @@ def trained(
     examples = Examples(
         inputs.of(features), targets.astype(np.float32), weights.astype(np.float32), places
     )
-    networks = Networks(
+    perceptrons = Perceptrons(
         inputs,
-        tuple(trained_network(examples, _NETWORKS * seed + i) for i in range(_NETWORKS)),
+        tuple(trained_perceptron(examples, _PERCEPTRONS * seed + i) for i in range(_PERCEPTRONS)),
     )
     used = {name for one in lessons for name in one.templates}
     about = About(
@@ -228,7 +228,7 @@ def trained(
         None if decides is None else dict(sorted(decides.items())),
         sorted({kind_of(one.workload) for one in lessons}),
     )  # fmt: skip
-    return KnowledgeModel(booster, about, networks)
+    return KnowledgeModel(booster, about, perceptrons)
 
 
 def _failed(lessons: Sequence[Lesson]) -> list[tuple[str, dict[str, Any]]]:

@@ -4,13 +4,13 @@ For each workload a model is trained on the recorded spaces of all other shapes,
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
 A list that does not guess alike (`spread`), the default search with the model as its prior, which
-begins with the untuned default (`adaptive`), the orders of its boosters and of its networks alone,
-random order (the median of draws) and the templates' own estimates stand beside it. So does the
-first of the defaults and best estimates, beside the untuned default: `predicted` is its time, since
-`compile` takes one of those, and that with `promised` is of what is taken where a choice has to
-promise as much over the default, which is taken elsewhere. Spaces whose preferred template no other
-shape has taught are left out. With `--folds` a shape is left out together with others. It needs no
-device.
+begins with the untuned default (`adaptive`), the orders of its boosters and of its perceptrons
+alone, random order (the median of draws) and the templates' own estimates stand beside it. So does
+the first of the defaults and best estimates, beside the untuned default: `predicted` is its time,
+since `compile` takes one of those, and that with `promised` is of what is taken where a choice has
+to promise as much over the default, which is taken elsewhere. Spaces whose preferred template no
+other shape has taught are left out. With `--folds` a shape is left out together with others. It
+needs no device.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def row(found: LeftOut) -> dict[str, Any]:
         "adaptive_seeds_that_reach": reached(found.adaptive),
         "boosters_median": np.median(found.boosters, axis=0).round(4).tolist(),
         "boosters_seeds_that_reach": reached(found.boosters),
-        "networks_median": np.median(found.networks, axis=0).round(4).tolist(),
-        "networks_seeds_that_reach": reached(found.networks),
+        "perceptrons_median": np.median(found.perceptrons, axis=0).round(4).tolist(),
+        "perceptrons_seeds_that_reach": reached(found.perceptrons),
         "family": found.family,
         "default_over_best": None if found.default is None else round(found.default, 4),
         "predicted_over_best": found.choices[:, 0].round(4).tolist(),
@@ -132,7 +132,7 @@ def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
         "spaces_that_a_spread_list_reaches": reaching(rows, "spread_seeds_that_reach"),
         "spaces_that_a_search_reaches": reaching(rows, "adaptive_seeds_that_reach"),
         "spaces_that_boosters_reach": reaching(rows, "boosters_seeds_that_reach"),
-        "spaces_that_networks_reach": reaching(rows, "networks_seeds_that_reach"),
+        "spaces_that_perceptrons_reach": reaching(rows, "perceptrons_seeds_that_reach"),
         "median": np.median(medians, axis=0).round(4).tolist(),
         "tenth_percentile": np.quantile(medians, 0.1, axis=0).round(4).tolist(),
         "random_median": np.median([one["random"] for one in rows], axis=0).round(4).tolist(),

@@ -1,4 +1,4 @@
-"""Networks of what records teach: their inputs, what they learn, and how a file has them."""
+"""Perceptrons of what records teach: their inputs, what they learn, and how a file has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from autoq.knowledge.inputs import inputs_of
-from autoq.knowledge.network import Examples, Networks, networks_of, trained_network
+from autoq.knowledge.perceptron import Examples, Perceptrons, perceptrons_of, trained_perceptron
 
 NAMES = (
     "tile",
@@ -65,24 +65,24 @@ def examples(n: int, places: int) -> tuple[np.ndarray, np.ndarray, Examples]:
     return found, times, learnt
 
 
-def test_a_network_learns_what_differs_within_workloads():
+def test_a_perceptron_learns_what_differs_within_workloads():
     _, times, learnt = examples(2000, 40)
-    network = trained_network(learnt, seed=3)
-    said = network.predict(learnt.inputs)
+    perceptron = trained_perceptron(learnt, seed=3)
+    said = perceptron.predict(learnt.inputs)
     errors = said - said.mean() - (times - times.mean())
     assert errors.std() < 0.05 * times.std()
     assert abs(said.mean()) < 0.01
-    again = trained_network(learnt, seed=3)
+    again = trained_perceptron(learnt, seed=3)
     np.testing.assert_array_equal(again.predict(learnt.inputs), said)
-    assert (trained_network(learnt, seed=4).predict(learnt.inputs) != said).any()
+    assert (trained_perceptron(learnt, seed=4).predict(learnt.inputs) != said).any()
 
 
-def test_networks_are_the_same_from_their_file():
+def test_perceptrons_are_the_same_from_their_file():
     found, _, learnt = examples(200, 4)
     inputs = inputs_of(NAMES, found)
-    networks = Networks(inputs, tuple(trained_network(learnt, seed) for seed in range(2)))
-    read = networks_of(networks.to_dict(), len(NAMES))
-    np.testing.assert_array_equal(read.predict(found), networks.predict(found))
+    perceptrons = Perceptrons(inputs, tuple(trained_perceptron(learnt, seed) for seed in range(2)))
+    read = perceptrons_of(perceptrons.to_dict(), len(NAMES))
+    np.testing.assert_array_equal(read.predict(found), perceptrons.predict(found))
     assert read.predict(found).shape == (2, 200)
 
 
@@ -97,17 +97,17 @@ def test_networks_are_the_same_from_their_file():
         lambda one: one["members"].__setitem__(0, 3),
     ],
 )
-def test_damaged_networks_are_refused(damage):
+def test_damaged_perceptrons_are_refused(damage):
     found, _, learnt = examples(60, 2)
-    networks = Networks(inputs_of(NAMES, found), (trained_network(learnt, 0),))
-    written = networks.to_dict()
+    perceptrons = Perceptrons(inputs_of(NAMES, found), (trained_perceptron(learnt, 0),))
+    written = perceptrons.to_dict()
     damage(written)
     with pytest.raises((ValueError, LookupError, TypeError)):
-        networks_of(written, len(NAMES))
+        perceptrons_of(written, len(NAMES))
 
 
 def test_inputs_of_columns_that_are_not_there_are_refused():
     found, _, learnt = examples(60, 2)
-    networks = Networks(inputs_of(NAMES, found), (trained_network(learnt, 0),))
+    perceptrons = Perceptrons(inputs_of(NAMES, found), (trained_perceptron(learnt, 0),))
     with pytest.raises(ValueError, match="columns that are not there"):
-        networks_of(networks.to_dict(), 3)
+        perceptrons_of(perceptrons.to_dict(), 3)

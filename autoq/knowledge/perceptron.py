@@ -1,4 +1,4 @@
-"""Small networks of what records teach: smooth where trees are steps, sums where trees are cuts.
+"""Small multilayer perceptrons: smooth where trees have steps, sums where trees have cuts.
 
 The time of a kernel is nearly a product of powers of its sizes, and where one template's tiles end
 another shape's begin: two layers over logarithms say so with few numbers, and carry it over to
@@ -27,7 +27,7 @@ _LAST = 0.1
 
 
 @dataclass(frozen=True)
-class Network:
+class Perceptron:
     """Layers of weights [inputs, outputs] and offsets [outputs] in turn, float32."""
 
     layers: tuple[np.ndarray, ...]
@@ -40,9 +40,9 @@ class Network:
         weights, offsets = _pairs(self.layers)[-1]
         return (hidden @ weights + offsets)[:, 0].astype(np.float64)
 
-    def rounded(self) -> Network:
+    def rounded(self) -> Perceptron:
         """As a file has it."""
-        return Network(tuple(one.astype(np.float16).astype(np.float32) for one in self.layers))
+        return Perceptron(tuple(one.astype(np.float16).astype(np.float32) for one in self.layers))
 
 
 def _pairs(layers: Sequence[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -57,10 +57,10 @@ def _activated(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Examples:
-    """What a network learns from.
+    """What a perceptron learns from.
 
     inputs: float32 [n, inputs]; targets and weights: float32 [n]; places: of the workload of each,
-    int64 [n], whose constant is no matter of the network.
+    int64 [n], whose constant is no matter of the perceptron.
     """
 
     inputs: np.ndarray
@@ -72,8 +72,8 @@ class Examples:
         return len(self.targets)
 
 
-def trained_network(examples: Examples, seed: int) -> Network:
-    """A network of examples; the same ones and seed give the same.
+def trained_perceptron(examples: Examples, seed: int) -> Perceptron:
+    """A perceptron of examples; the same ones and seed give the same.
 
     Each workload has a constant of its own beside it, which is learnt with it and forgotten.
     """
@@ -96,7 +96,7 @@ def trained_network(examples: Examples, seed: int) -> Network:
             rows = order[i * _BATCH : (i + 1) * _BATCH]
             part = (done * count + i) / (passes * count)
             adam.step(_gradients(learnt, examples, rows), part)
-    found = Network(tuple(learnt[:-1]))
+    found = Perceptron(tuple(learnt[:-1]))
     # Its own constant is none of the workloads': what it says of all trials has the mean zero.
     learnt[-2] -= np.float32(np.average(found.predict(examples.inputs), weights=examples.weights))
     return found.rounded()
@@ -150,11 +150,11 @@ class _Adam:
 
 
 @dataclass(frozen=True)
-class Networks:
-    """Some networks over the same inputs."""
+class Perceptrons:
+    """Some perceptrons over the same inputs."""
 
     inputs: Inputs
-    members: tuple[Network, ...]
+    members: tuple[Perceptron, ...]
 
     def predict(self, features: np.ndarray) -> np.ndarray:
         """What each says of features [n, columns]: float64 [members, n]."""
@@ -170,8 +170,8 @@ class Networks:
         }  # fmt: skip
 
 
-def networks_of(values: Mapping[str, Any], columns: int) -> Networks:
-    """What `Networks.to_dict` gave, of features of so many columns.
+def perceptrons_of(values: Mapping[str, Any], columns: int) -> Perceptrons:
+    """What `Perceptrons.to_dict` gave, of features of so many columns.
 
     Raises ValueError, KeyError or TypeError for anything else.
     """
@@ -191,9 +191,9 @@ def networks_of(values: Mapping[str, Any], columns: int) -> Networks:
         for (weights, offsets), rows, size in zip(_pairs(arrays), sizes, sizes[1:], strict=False):
             layers += [weights.reshape(rows, size), offsets.reshape(size)]
         if len(layers) != len(arrays) or len(layers) != 2 * len(sizes) - 2:
-            raise ValueError("a network of another number of layers")
-        members.append(Network(tuple(layers)))
-    return Networks(inputs, tuple(members))
+            raise ValueError("a perceptron of another number of layers")
+        members.append(Perceptron(tuple(layers)))
+    return Perceptrons(inputs, tuple(members))
 
 
 def _text(values: np.ndarray) -> str:
