@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from form_cases import case_of_form
 from gpu_kernels import assert_right, gpu_target
-from ptx.kernels import assert_right_emulated
+from ptx.kernels import FENCED, assert_right_emulated
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
@@ -101,7 +101,7 @@ def test_stages_hold_the_weight(workload: Gemm | FloatGemm) -> None:
 )  # fmt: skip
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: TwoFourConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
-    assert_right_emulated(TEMPLATE, workload, config, TARGET)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, FENCED)
 
 
 @needs_nvcc
@@ -128,7 +128,7 @@ def test_the_form_that_operands_allow(
     view = two_four_product(workload, every_form=True)
     assert view is not None
     assert view.short_form(view.terms(constants)).numbers[0] == form
-    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, FENCED, case=(values, constants))
 
 
 @needs_nvcc
@@ -154,7 +154,7 @@ def test_residuals(residual: str, out_dtype: str, config: TwoFourConfig, convert
     form = view.short_form(view.terms(constants)).numbers[0]
     assert form == (IS_CONVERTED if converted else NEITHER)
     assert config in TEMPLATE.space(workload, TARGET)
-    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, FENCED, case=(values, constants))
 
 
 @needs_nvcc
@@ -171,7 +171,7 @@ def test_tables_are_read_where_operands_allow(out_dtype: str, large: bool) -> No
     form = view.short_form(view.terms(constants)).numbers[0]
     assert form == (NEITHER if large else IS_READ)
     config = TwoFourConfig(64, 1, 1, 2, 4, boxed=True)
-    assert_right_emulated(TEMPLATE, workload, config, TARGET, case=(values, constants))
+    assert_right_emulated(TEMPLATE, workload, config, TARGET, FENCED, case=(values, constants))
 
 
 @needs_nvcc
@@ -187,7 +187,7 @@ def test_halves_of_tiles(columns: int, passing: int, boxed: bool) -> None:
     assert view is not None
     assert TwoFourTiling(view, config).halves(target) == 4
     assert config in TEMPLATE.space(workload, target)
-    assert_right_emulated(TEMPLATE, workload, config, target)
+    assert_right_emulated(TEMPLATE, workload, config, target, FENCED)
 
 
 @pytest.mark.gpu
