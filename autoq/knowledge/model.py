@@ -79,12 +79,10 @@ class About:
 class KnowledgeModel:
     """Predicts how much slower than a workload's best each configuration is, up to a constant.
 
-    It says the mean of its members: boosted trees, and perceptrons where it has some.
+    It says the mean of its members, which are boosters of trees and perceptrons.
     """
 
-    def __init__(
-        self, booster: xgboost.Booster, about: About, perceptrons: Perceptrons | None = None
-    ) -> None:
+    def __init__(self, booster: xgboost.Booster, about: About, perceptrons: Perceptrons) -> None:
         self._booster, self._perceptrons = booster, perceptrons
         # A question is of some hundred configurations: threads take longer to begin than to end.
         self._booster.set_param({"nthread": 1})
@@ -125,10 +123,7 @@ class KnowledgeModel:
 
     def members(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What each booster says and what each perceptron does: float64 [members, n] each."""
-        boosters = trees.predictions(self._booster, features)
-        if self._perceptrons is None:
-            return boosters, np.empty((0, len(features)))
-        return boosters, self._perceptrons.predict(features)
+        return trees.predictions(self._booster, features), self._perceptrons.predict(features)
 
     def leaves(self, features: np.ndarray) -> np.ndarray:
         """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
@@ -137,8 +132,8 @@ class KnowledgeModel:
     def save(self, path: Path) -> int:
         """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
         about = {**vars(self.about), "format": FORMAT}
-        perceptrons = None if self._perceptrons is None else self._perceptrons.to_dict()
-        self._booster.set_attr(autoq=json.dumps(about), perceptrons=json.dumps(perceptrons))
+        perceptrons = json.dumps(self._perceptrons.to_dict())
+        self._booster.set_attr(autoq=json.dumps(about), perceptrons=perceptrons)
         data = trees.needed(bytes(self._booster.save_raw("json")))
         if path.suffix == ".xz":
             data = lzma.compress(data, preset=9)
@@ -169,9 +164,8 @@ def parse_model(name: str, data: bytes) -> KnowledgeModel:
         fields = json.loads(booster.attr("autoq") or "{}")
         if fields.pop("format", None) != FORMAT:
             raise ValueError("it is none of autoq's, or of another format")
-        written = json.loads(booster.attr("perceptrons") or "null")
-        columns = len(booster.feature_names or ())
-        perceptrons = None if written is None else perceptrons_of(written, columns)
+        written = json.loads(booster.attr("perceptrons") or "{}")
+        perceptrons = perceptrons_of(written, len(booster.feature_names or ()))
         return KnowledgeModel(booster, About(**fields), perceptrons)
     except (
         lzma.LZMAError, ValueError, TypeError, LookupError, xgboost.core.XGBoostError

@@ -7,6 +7,7 @@ import json
 import sys
 from types import SimpleNamespace
 
+import bench_attainable
 import bench_compiling
 import bench_knowing_search
 import bench_knowledge
@@ -30,8 +31,8 @@ from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
 from autoq.templates.workload_key import to_dict
 
-# Two depthwise layers of 24 recorded configurations, and another batch of the first.
-FIRST, SECOND = "7x7x960-960-g960", "14x14x576-576-g576"
+# Two depthwise layers, of a few recorded configurations and of many.
+FIRST, SECOND = "n8-3x3-7x7x960-960-g960", "n8-3x3-14x14x576-576-g576"
 SMALL = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype="int8",
                epilogue=Epilogue("int8"))  # fmt: skip
 
@@ -69,6 +70,30 @@ def test_compiling_is_taken_apart(monkeypatch, tmp_path, in_this_process):
     assert row["wall of cicc"] > 0 and row["wall of ptxas"] > 0
     assert (data["rate"]["candidates"], data["rate"]["failed"]) == (3, 0)
     assert data["rate"]["per_second"] == pytest.approx(3 / data["rate"]["seconds"], rel=0.05)
+
+
+def test_what_is_attainable_is_of_a_half_that_its_own_model_has_not_seen(monkeypatch, lessons):
+    taught = []
+    train = bench_attainable.trained
+
+    def trained(rest, *others):
+        taught.append(rest)
+        return train(rest, *others)
+
+    monkeypatch.setattr(bench_attainable, "trained", trained)
+    first, second = lessons
+    found = bench_attainable.row(first, [second], seeds=1)
+    count = len(first.seconds)
+    (own,), others = taught
+    assert len(own.seconds) == count // 2 and set(own.configs) < set(first.configs)
+    assert others == [second]
+    speeds = first.seconds.min() / first.seconds
+    assert found["configurations"] == count
+    assert found["within"] == {str(least): (speeds >= least).sum() for least in (0.97, 0.99)}
+    for name in ("of_half_of_its_trials", "without_its_shape"):
+        ((after_8, after_32),) = found[name]
+        # A half of this space has fewer than 32 configurations.
+        assert 0 < after_8 <= after_32 == 1
 
 
 def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, lessons, capsys):
