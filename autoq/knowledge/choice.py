@@ -1,8 +1,7 @@
 """Configurations that a model expects to be fast for a workload, out of a few that may well be.
 
 Candidates of each template are its untuned default, those that it estimates to be fastest among
-random draws, and what mutation finds from all draws that the model expects to be fast. What was
-fast for other workloads is no candidate (`search/README.md`).
+random draws, and what mutation finds from all draws that the model expects to be fast.
 """
 
 from __future__ import annotations

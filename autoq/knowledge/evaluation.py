@@ -48,7 +48,7 @@ class LeftOut:
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
-    to be the fastest of the defaults and best estimates, which are what `choice.predicted` takes
+    to be the fastest of the defaults and best estimates, some of what `choice.predicted` looks at
     (of all without a default), and the logarithm of what that promises over the default, NaN
     without one.
     """

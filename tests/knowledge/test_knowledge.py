@@ -88,6 +88,17 @@ def test_predictions_are_legal_distinct_and_sorted(model, workload, templates):
     assert [one.slowness for one in found] == sorted(one.slowness for one in found)
 
 
+def test_a_choice_is_among_the_fastest_configurations_by_the_model(model, workload, templates):
+    target = resolve("cuda:sm_90a").target
+    other = dataclasses.replace(workload, h=20, w=20)
+    matches = [t for t in matching(other, target, list(templates.values())) if t.tunable]
+    best = predicted(model, other, matches, target)[0]
+    space = best.template.space(other, target)
+    codes = space.sample_codes(np.random.default_rng(7), 512)
+    features = model.columns.matrix(other, best.template.name, space, codes, target)
+    assert best.slowness < np.quantile(model.doubted(features)[1], 0.01)
+
+
 def test_a_configuration_that_failed_is_never_predicted(model, workload, templates):
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]

@@ -6,8 +6,8 @@ how fast the best of the first 1, 2, 4, ... measurements is, as a share of the b
 A list that does not guess alike (`spread`), the default search with the model as its prior, which
 begins with the untuned default (`adaptive`), the orders of its boosters and of its perceptrons
 alone, random order (the median of draws) and the templates' own estimates stand beside it. So does
-the first of the defaults and best estimates, beside the untuned default: `predicted` is its time,
-since `compile` takes one of those, and that with `promised` is of what is taken where a choice has
+the first of the defaults and best estimates, some of what `compile` looks at, beside the untuned
+default: `predicted` is its time, and that with `promised` is of what is taken where a choice has
 to promise as much over the default, which is taken elsewhere. Spaces whose preferred template no
 other shape has taught are left out. With `--folds` a shape is left out together with others. It
 needs no device.
