@@ -140,11 +140,12 @@ class PackingAhead:
             packing.add_done_callback(lambda done, order=order: self._packed(order, done))
 
     def _packed(self, order: _Order, done: Future[Path]) -> None:
-        if done.cancelled():
-            order.future.cancel()
+        error = None if done.cancelled() else done.exception()
+        if done.cancelled() or not isinstance(error, AutoqError | None):
+            transfer(done, order.future)
             self._make_room()
             return
-        path = None if isinstance(done.exception(), AutoqError) else done.result()
+        path = done.result() if error is None else None
         order.measure(path).add_done_callback(lambda found: self._measured(order, path, found))
 
     def _measured(self, order: _Order, path: Path | None, found: Future[Measurement]) -> None:
