@@ -4,12 +4,15 @@
     python scripts/bench/searching/bench_predicted.py compile choices.json -o KERNELS
     python scripts/bench/searching/bench_predicted.py measure choices.json \
         --compiled KERNELS -o result.json
+    python scripts/bench/searching/bench_predicted.py recorded choices.json -o result.json
 
 `choose` needs no device. For every workload of a record file it takes the fastest record, the
 untuned default, and what models predict that have not seen the workload's shape, and those that
 have seen none of the file's shapes. `compile` needs none either; a folder that holds some of the
 kernels gets the others. `measure` compares every output element and times the configurations of
-each workload in turn; without `--compiled` it compiles them on the device's machine.
+each workload in turn; without `--compiled` it compiles them on the device's machine. `recorded`
+needs no device: it takes the times that the recorded space of a workload holds, and leaves out
+workloads of which it lacks one.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ from autoq.recording.plan import Planned
 from autoq.records.database import Database
 from autoq.records.lines import read_records
 from autoq.records.lookup import template_versions
-from autoq.records.recorded_space import DEFAULT
+from autoq.records.recorded_space import DEFAULT, SUFFIX, read_space
 from autoq.replaying.loading import shipped_spaces
 from autoq.scratch import scratch_folder
 from autoq.search.knobs import plain_config
@@ -51,7 +54,7 @@ from autoq.search.union import Candidate
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from checkout import commit
-from untuned_choices import LEFT_OUT, Choices, Models, chosen, read_choices
+from untuned_choices import DEVICE, LEFT_OUT, Choices, Models, chosen, read_choices
 
 WAYS = ("record", "default", *LEFT_OUT)
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.5, rest_seconds=0.02)
@@ -106,12 +109,9 @@ def compiled_places(folder: Path, found: Sequence[Choices]) -> dict[Job, Place]:
     kernels = {one.workload: one for one in bundle_folders(folder)}
     places: dict[Job, Place] = {}
     for one in found:
-        own = {
-            json.dumps([each.template, each.config], sort_keys=True): each
-            for each in kernels[one.workload].compiled
-        }
+        own = {_name(each.template, each.config): each for each in kernels[one.workload].compiled}
         for each in one.ways.values():
-            name = json.dumps([each.template, plain_config(each.config)], sort_keys=True)
+            name = _name(each.template, plain_config(each.config))
             job = Job(one.workload, each.template, each.config)
             places[job] = kernels[one.workload], own[name]
     return places
@@ -152,6 +152,35 @@ def measure(options: argparse.Namespace) -> None:
     print(json.dumps(result.get("slower_than_the_record"), indent=1))
 
 
+def recorded(options: argparse.Namespace) -> None:
+    """Write the times that recorded spaces hold of what was chosen."""
+    templates = load_registry(REGISTRY)
+    records, found = read_choices(options.source, templates, resolve("cuda:sm_90a").target)
+    rows, newest = [], ""
+    for one in found:
+        path = options.spaces / (file_name(one.workload) + SUFFIX)
+        space = read_space(path) if path.exists() else None
+        trials = () if space is None else space.trials
+        times = {_name(t.template, t.config): t.seconds for t in trials}
+        ways = {way: _name(it.template, plain_config(it.config)) for way, it in one.ways.items()}
+        if space is not None and all(times.get(name) is not None for name in ways.values()):
+            newest = max(newest, space.last)
+            rows.append(case_of(one, {one.ways[way]: times[name] for way, name in ways.items()}))
+        else:
+            print(f"{one.workload}: not all is recorded")
+    result = {
+        "device": DEVICE, "commit": options.commit, "records": records,
+        "spaces": f"{options.spaces.parent.name}/{options.spaces.name}",
+        "newest_space": newest, "cases": rows, "slower_than_the_record": summary(rows),
+    }  # fmt: skip
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result["slower_than_the_record"]["all"], indent=1))
+
+
+def _name(template: str, config: Mapping[str, Any]) -> str:
+    return json.dumps([template, dict(config)], sort_keys=True)
+
+
 def case_of(one: Choices, measured: Mapping[Candidate, float | None]) -> dict[str, Any]:
     """The row of a workload; a way without a time failed or knew nothing."""
     row: dict[str, Any] = {"case": str(one.workload), "family": one.family}
@@ -171,7 +200,10 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     model promises less, as `compile` does.
     """
     found = {}
-    timed = dict.fromkeys(key.removesuffix("_us") for row in rows for key in row if "_us" in key)
+    timed = dict.fromkeys(
+        key.removesuffix("_us") for row in rows for key in row
+        if key.endswith("_us") and row[key] is not None
+    )  # fmt: skip
     models = [way for way in timed if way not in WAYS[:2]]
     promising = [(way, least) for way in models for least in (1.0, *PROMISES)]
     for family in ("all", *sorted({row["family"] for row in rows})):
@@ -219,7 +251,12 @@ def main() -> None:
     second.add_argument("--compiled", type=Path, help="what `compile` wrote")
     second.add_argument("--commit", default=commit(), help="recorded in the output")
     second.set_defaults(run=measure)
-    for one in (first, ahead, second):
+    third = verbs.add_parser("recorded", help="take recorded times; needs no device")
+    third.add_argument("source", type=Path, help="what `choose` wrote")
+    third.add_argument("--spaces", type=Path, default=Path("tuning_logs/spaces/h200"))
+    third.add_argument("--commit", default=commit(), help="recorded in the output")
+    third.set_defaults(run=recorded)
+    for one in (first, ahead, second, third):
         one.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     options.run(options)

@@ -25,6 +25,7 @@ from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, Job, load_registry
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import shipped_spaces
+from autoq.search.knobs import plain_config
 from autoq.search.union import Candidate
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
@@ -227,6 +228,35 @@ def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_th
     assert case["record_us"] == case["shape_left_out_us"] > 0
     assert case["default_us"] > 0 and case["network_left_out_us"] is None
     assert case["shape_left_out_promised"] == 1.1
+
+
+def test_recorded_times_stand_for_measured_ones(paths, templates, tmp_path, capsys):
+    target = resolve("cuda:sm_90a").target
+    recorded = read_space(paths[0])
+    worked = [t for t in recorded.trials if t.seconds]
+    space = templates[worked[0].template].space(recorded.workload, target)
+    of_it = [t for t in worked if t.template == worked[0].template][:2]
+    record, default = (Candidate(t.template, space.from_dict(t.config)) for t in of_it)
+    unknown = next(
+        Candidate(record.template, config) for config in space.enumerate()
+        if plain_config(config) not in [dict(t.config) for t in recorded.trials]
+    )  # fmt: skip
+    rows = []
+    for chosen in (record, unknown):
+        ways = {"record": record, "default": default, "network_left_out": chosen}
+        rows.append(Choices(recorded.workload, record.template, ways, {}).to_json())
+    source, output = tmp_path / "choices.json", tmp_path / "result.json"
+    source.write_text(json.dumps({"records": "network.jsonl", "choices": rows}))
+    bench_predicted.recorded(
+        argparse.Namespace(source=source, output=output, spaces=paths[0].parent, commit="some")
+    )
+    data = json.loads(output.read_text())
+    (case,) = data["cases"]
+    assert data["newest_space"] == recorded.last
+    assert case["record_us"] == case["network_left_out_us"]
+    assert case["record_us"] == pytest.approx(of_it[0].seconds * 1e6, abs=1e-3)
+    assert case["default_us"] == pytest.approx(of_it[1].seconds * 1e6, abs=1e-3)
+    assert "not all is recorded" in capsys.readouterr().out
 
 
 def test_columns_can_be_left_out_of_a_lesson(lessons):
