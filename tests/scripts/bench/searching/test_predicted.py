@@ -7,12 +7,12 @@ import json
 
 import bench_predicted
 import pytest
-from recorded_layers import layer_paths, records_of
+from recorded_layers import records_of
 from untuned_choices import Choices, read_choices
 from with_nvcc import needs_nvcc
 
 from autoq.devices import resolve
-from autoq.measure.job import REGISTRY, Job, load_registry
+from autoq.measure.job import Job
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import shipped_spaces
 from autoq.search.knobs import plain_config
@@ -23,16 +23,6 @@ from autoq.templates.registry import matching
 
 SMALL = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype="int8",
                epilogue=Epilogue("int8"))  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def templates():
-    return load_registry(REGISTRY)
-
-
-@pytest.fixture(scope="module")
-def paths():
-    return layer_paths()
 
 
 def test_choices_leave_shapes_out_and_are_read_again(paths, templates, tmp_path, capsys):

@@ -1,0 +1,86 @@
+"""Benchmarks of models of records, in miniature and without a GPU."""
+
+from __future__ import annotations
+
+import bench_attainable
+import bench_knowledge
+import bench_training
+import numpy as np
+import pytest
+
+
+def test_what_is_attainable_is_of_a_half_that_its_own_model_has_not_seen(monkeypatch, lessons):
+    taught = []
+    train = bench_attainable.trained
+
+    def trained(rest, *others):
+        taught.append(rest)
+        return train(rest, *others)
+
+    monkeypatch.setattr(bench_attainable, "trained", trained)
+    first, second = lessons
+    found = bench_attainable.row(first, [second], seeds=1)
+    count = len(first.seconds)
+    (own,), others = taught
+    assert len(own.seconds) == count // 2 and set(own.configs) < set(first.configs)
+    assert others == [second]
+    speeds = first.seconds.min() / first.seconds
+    assert found["configurations"] == count
+    assert found["within"] == {str(least): (speeds >= least).sum() for least in (0.97, 0.99)}
+    for name in ("of_half_of_its_trials", "without_its_shape"):
+        ((after_8, after_32),) = found[name]
+        # A half of this space has fewer than 32 configurations.
+        assert 0 < after_8 <= after_32 == 1
+
+
+def test_columns_can_be_left_out_of_a_lesson(lessons):
+    fewer = bench_knowledge.without(lessons[0], ["busiest."])
+    left_out = set(lessons[0].columns) - set(fewer.columns)
+    assert left_out and all(name.startswith("busiest.") for name in left_out)
+    assert not any(name.startswith("busiest.") for name in fewer.columns)
+    assert set(bench_knowledge.without(lessons[0], []).columns) == set(lessons[0].columns)
+
+
+def test_a_thinned_lesson_keeps_its_fastest_and_its_default(lessons):
+    thin = bench_training.thinned(lessons[0], 4)
+    assert bench_training.thinned(lessons[0], len(lessons[0].seconds)) is lessons[0]
+    assert len(thin.seconds) < len(lessons[0].seconds)
+    assert thin.seconds.min() == lessons[0].seconds.min()
+    assert thin.drawn.count("default") == lessons[0].drawn.count("default") == 1
+    full = dict(zip(lessons[0].configs, lessons[0].seconds, strict=True))
+    assert [full[one] for one in thin.configs] == thin.seconds.tolist()
+    assert all(len(column) == len(thin.seconds) for column in thin.columns.values())
+
+
+def test_defaults_stand_beside_first_predictions(lessons, templates):
+    found = bench_knowledge.leave_one_out(lessons, templates, 2)
+    data = bench_knowledge.result(found, 2, 0)
+    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2)
+    assert bench_knowledge.result(shared, 2, 0) == data
+    assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
+    for row in data["cases"]:
+        # Both lists begin with the same, and the spread one is another list.
+        assert row["spread_median"][0] == row["median"][0]
+        assert (np.diff(row["spread_median"]) >= 0).all()
+        # The search begins with the default.
+        first = round(1 / row["default_over_best"], 4)
+        assert row["adaptive_median"][0] == pytest.approx(first, abs=2e-4)
+        assert (np.diff(row["adaptive_median"]) >= 0).all()
+    for name in (
+        "spaces_that_reach", "spaces_that_a_spread_list_reaches", "spaces_that_a_search_reaches",
+    ):  # fmt: skip
+        assert data[name]["both"] <= min(data[name]["8"], data[name]["32"])
+    assert set(data["untuned"]) == {"all", "conv2d_grouped"}
+    defaults = [row["default_over_best"] for row in data["cases"]]
+    firsts = [one for row in data["cases"] for one in row["predicted_over_best"]]
+    found_row = data["untuned"]["all"]
+    assert found_row["spaces"] == 2
+    assert found_row["default"]["mean"] == pytest.approx(np.mean(defaults), abs=1e-4)
+    assert found_row["predicted"]["worst"] == max(firsts)
+    assert all(one >= 1 for row in data["cases"] for one in row["promised"])
+    kept = [
+        row["default_over_best"] if promise < 1.05 else first
+        for row in data["cases"]
+        for first, promise in zip(row["predicted_over_best"], row["promised"], strict=True)
+    ]
+    assert found_row["promised 1.05"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
