@@ -10,8 +10,8 @@ from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.replaying.loading import shipped_spaces
 
-# A depthwise layer of 24 recorded configurations.
-SPACE = "7x7x960-960-g960"
+# A depthwise layer of some dozens of recorded configurations.
+SPACE = "n8-3x3-7x7x960-960-g960"
 
 
 def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower():

@@ -1,4 +1,4 @@
-"""Benchmarks of searches, of untuned choices and of compiling, in miniature and without a GPU."""
+"""Benchmarks of searches, of models of records and of compiling, in miniature and without a GPU."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import json
 import sys
 from types import SimpleNamespace
 
+import bench_attainable
 import bench_compiling
 import bench_knowing_search
-import bench_predicted
+import bench_knowledge
 import bench_search_step
 import bench_training
 import numpy as np
 import pytest
-from untuned_choices import Choices, read_choices
+from recorded_layers import layer_paths, records_of
 from with_nvcc import needs_nvcc
 
 from autoq.devices import resolve
 from autoq.knowledge.lessons import shape_of
-from autoq.measure.job import Job
+from autoq.knowledge.training import gathered, lessons_of
+from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import shipped_spaces
-from autoq.search.knobs import plain_config
-from autoq.search.union import Candidate
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
@@ -31,6 +31,21 @@ from autoq.templates.workload_key import to_dict
 
 SMALL = Conv2d(1, 8, 8, 16, 16, 3, 3, padding=(1, 1, 1, 1), in_dtype="int8",
                epilogue=Epilogue("int8"))  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def templates():
+    return load_registry(REGISTRY)
+
+
+@pytest.fixture(scope="module")
+def paths():
+    return layer_paths()
+
+
+@pytest.fixture(scope="module")
+def lessons(paths, templates):
+    return lessons_of(gathered(paths), templates)
 
 
 @needs_nvcc
@@ -51,6 +66,30 @@ def test_compiling_is_taken_apart(monkeypatch, tmp_path, in_this_process):
     assert row["wall of cicc"] > 0 and row["wall of ptxas"] > 0
     assert (data["rate"]["candidates"], data["rate"]["failed"]) == (3, 0)
     assert data["rate"]["per_second"] == pytest.approx(3 / data["rate"]["seconds"], rel=0.05)
+
+
+def test_what_is_attainable_is_of_a_half_that_its_own_model_has_not_seen(monkeypatch, lessons):
+    taught = []
+    train = bench_attainable.trained
+
+    def trained(rest, *others):
+        taught.append(rest)
+        return train(rest, *others)
+
+    monkeypatch.setattr(bench_attainable, "trained", trained)
+    first, second = lessons
+    found = bench_attainable.row(first, [second], seeds=1)
+    count = len(first.seconds)
+    (own,), others = taught
+    assert len(own.seconds) == count // 2 and set(own.configs) < set(first.configs)
+    assert others == [second]
+    speeds = first.seconds.min() / first.seconds
+    assert found["configurations"] == count
+    assert found["within"] == {str(least): (speeds >= least).sum() for least in (0.97, 0.99)}
+    for name in ("of_half_of_its_trials", "without_its_shape"):
+        ((after_8, after_32),) = found[name]
+        # A half of this space has fewer than 32 configurations.
+        assert 0 < after_8 <= after_32 == 1
 
 
 def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, lessons, capsys):
@@ -116,103 +155,23 @@ def test_a_search_step_is_timed(templates, paths):
     assert 0 < step["step_seconds"] <= step["longest_seconds"]
 
 
-def records_of(paths, tmp_path):
-    """A record file with the fastest trial of each space."""
-    from autoq.records.record import Record
-
-    lines = []
-    for path in paths:
-        space = read_space(path)
-        best = min((t for t in space.trials if t.seconds), key=lambda t: t.seconds)
-        lines.append(
-            Record(space.workload, best.template, best.version, best.config, space.device,
-                   space.last, seconds=best.seconds, repeats=3)
-        )  # fmt: skip
-    source = tmp_path / "network.jsonl"
-    source.write_text("".join(f"{line.to_line()}\n" for line in lines))
-    return source
+def test_columns_can_be_left_out_of_a_lesson(lessons):
+    fewer = bench_knowledge.without(lessons[0], ["busiest."])
+    left_out = set(lessons[0].columns) - set(fewer.columns)
+    assert left_out and all(name.startswith("busiest.") for name in left_out)
+    assert not any(name.startswith("busiest.") for name in fewer.columns)
+    assert set(bench_knowledge.without(lessons[0], []).columns) == set(lessons[0].columns)
 
 
-def test_choices_leave_shapes_out_and_are_read_again(paths, templates, tmp_path, capsys):
-    source, output = records_of(paths, tmp_path), tmp_path / "choices.json"
-    options = argparse.Namespace(
-        source=source, part="N8", spaces=paths, output=output, left_out=bench_predicted.LEFT_OUT
-    )
-    with pytest.raises(Exception, match="nothing to learn"):
-        bench_predicted.choose(options)  # without both shapes there is no lesson left
-    other = next(p for p in shipped_spaces() if "28x28x192-192-g192" in p.name)
-    options.spaces = [*paths, other]
-    bench_predicted.choose(options)
-    target = resolve("cuda:sm_90a").target
-    name, found = read_choices(output, templates, target)
-    assert name == "network.jsonl"
-    assert [one.workload for one in found] == [read_space(path).workload for path in paths]
-    for one, path in zip(found, paths, strict=True):
-        assert set(one.ways) == set(bench_predicted.WAYS)
-        best = min((t for t in read_space(path).trials if t.seconds), key=lambda t: t.seconds)
-        space = templates[best.template].space(one.workload, target)
-        assert one.ways["record"] == Candidate(best.template, space.from_dict(best.config))
-        assert all(value >= 1 for value in one.promised.values())
-    options.left_out = bench_predicted.LEFT_OUT[1:]
-    bench_predicted.choose(options)
-    for one, fewer in zip(found, read_choices(output, templates, target)[1], strict=True):
-        assert fewer.ways == {
-            way: taken for way, taken in one.ways.items() if way != "shape_left_out"
-        }
-
-
-def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_this_process):
-    target = resolve("cpu").target
-    template = next(t for t in matching(SMALL, target, list(templates.values())) if t.tunable)
-    default = template.default(SMALL, target)
-    other = next(c for c in template.space(SMALL, target).enumerate() if c != default)
-    ways = {
-        "record": Candidate(template.name, other), "default": Candidate(template.name, default),
-        "shape_left_out": Candidate(template.name, other),
-    }  # fmt: skip
-    source, output = tmp_path / "choices.json", tmp_path / "result.json"
-    row = Choices(SMALL, template.name, ways, {"shape_left_out": 1.1}).to_json()
-    source.write_text(json.dumps({"records": "network.jsonl", "choices": [row]}))
-    options = argparse.Namespace(
-        source=source, output=output, target="cpu", jobs=1, commit="some commit", compiled=None
-    )
-    bench_predicted.measure(options)
-    data = json.loads(output.read_text())
-    (case,) = data["cases"]
-    assert (data["records"], data["commit"]) == ("network.jsonl", "some commit")
-    # One kernel stands for both ways, so that it is timed once.
-    assert case["record_us"] == case["shape_left_out_us"] > 0
-    assert case["default_us"] > 0 and case["network_left_out_us"] is None
-    assert case["shape_left_out_promised"] == 1.1
-
-
-def test_recorded_times_stand_for_measured_ones(paths, templates, tmp_path, capsys):
-    target = resolve("cuda:sm_90a").target
-    recorded = read_space(paths[0])
-    worked = [t for t in recorded.trials if t.seconds]
-    space = templates[worked[0].template].space(recorded.workload, target)
-    of_it = [t for t in worked if t.template == worked[0].template][:2]
-    record, default = (Candidate(t.template, space.from_dict(t.config)) for t in of_it)
-    unknown = next(
-        Candidate(record.template, config) for config in space.enumerate()
-        if plain_config(config) not in [dict(t.config) for t in recorded.trials]
-    )  # fmt: skip
-    rows = []
-    for chosen in (record, unknown):
-        ways = {"record": record, "default": default, "network_left_out": chosen}
-        rows.append(Choices(recorded.workload, record.template, ways, {}).to_json())
-    source, output = tmp_path / "choices.json", tmp_path / "result.json"
-    source.write_text(json.dumps({"records": "network.jsonl", "choices": rows}))
-    bench_predicted.recorded(
-        argparse.Namespace(source=source, output=output, spaces=paths[0].parent, commit="some")
-    )
-    data = json.loads(output.read_text())
-    (case,) = data["cases"]
-    assert data["newest_space"] == recorded.last
-    assert case["record_us"] == case["network_left_out_us"]
-    assert case["record_us"] == pytest.approx(of_it[0].seconds * 1e6, abs=1e-3)
-    assert case["default_us"] == pytest.approx(of_it[1].seconds * 1e6, abs=1e-3)
-    assert "not all is recorded" in capsys.readouterr().out
+def test_a_thinned_lesson_keeps_its_fastest_and_its_default(lessons):
+    thin = bench_training.thinned(lessons[0], 4)
+    assert bench_training.thinned(lessons[0], len(lessons[0].seconds)) is lessons[0]
+    assert len(thin.seconds) < len(lessons[0].seconds)
+    assert thin.seconds.min() == lessons[0].seconds.min()
+    assert thin.drawn.count("default") == lessons[0].drawn.count("default") == 1
+    full = dict(zip(lessons[0].configs, lessons[0].seconds, strict=True))
+    assert [full[one] for one in thin.configs] == thin.seconds.tolist()
+    assert all(len(column) == len(thin.seconds) for column in thin.columns.values())
 
 
 def test_what_teaches_is_compared(monkeypatch, paths, tmp_path):
@@ -232,21 +191,35 @@ def test_what_teaches_is_compared(monkeypatch, paths, tmp_path):
         assert 1 <= rows["all"]["default"]["mean"] <= rows["all"]["default"]["worst"]
 
 
-@needs_nvcc
-def test_choices_are_compiled_ahead_once(paths, templates, tmp_path, in_this_process):
-    target = resolve("cuda:sm_90a").target
-    workload = read_space(paths[0]).workload
-    template = templates["conv2d_grouped"]
-    default = Candidate(template.name, template.default(workload, target))
-    ways = {"record": default, "default": default}
-    source, kernels = tmp_path / "choices.json", tmp_path / "kernels"
-    row = Choices(workload, template.name, ways, {}).to_json()
-    source.write_text(json.dumps({"records": "network.jsonl", "choices": [row]}))
-    options = argparse.Namespace(source=source, output=kernels, jobs=1)
-    for _ in range(2):
-        bench_predicted.compile_choices(options)
-        ((job, (folder, compiled)),) = bench_predicted.compiled_places(
-            kernels, read_choices(source, templates, target)[1]
-        ).items()
-        assert job == Job(workload, default.template, default.config)
-        assert len(folder.compiled) == 1 and compiled.place is not None
+def test_defaults_stand_beside_first_predictions(lessons, templates):
+    found = bench_knowledge.leave_one_out(lessons, templates, 2)
+    data = bench_knowledge.result(found, 2, 0)
+    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2)
+    assert bench_knowledge.result(shared, 2, 0) == data
+    assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
+    for row in data["cases"]:
+        # Both lists begin with the same, and the spread one is another list.
+        assert row["spread_median"][0] == row["median"][0]
+        assert (np.diff(row["spread_median"]) >= 0).all()
+        # The search begins with the default.
+        first = round(1 / row["default_over_best"], 4)
+        assert row["adaptive_median"][0] == pytest.approx(first, abs=2e-4)
+        assert (np.diff(row["adaptive_median"]) >= 0).all()
+    for name in (
+        "spaces_that_reach", "spaces_that_a_spread_list_reaches", "spaces_that_a_search_reaches",
+    ):  # fmt: skip
+        assert data[name]["both"] <= min(data[name]["8"], data[name]["32"])
+    assert set(data["untuned"]) == {"all", "conv2d_grouped"}
+    defaults = [row["default_over_best"] for row in data["cases"]]
+    firsts = [one for row in data["cases"] for one in row["predicted_over_best"]]
+    found_row = data["untuned"]["all"]
+    assert found_row["spaces"] == 2
+    assert found_row["default"]["mean"] == pytest.approx(np.mean(defaults), abs=1e-4)
+    assert found_row["predicted"]["worst"] == max(firsts)
+    assert all(one >= 1 for row in data["cases"] for one in row["promised"])
+    kept = [
+        row["default_over_best"] if promise < 1.05 else first
+        for row in data["cases"]
+        for first, promise in zip(row["predicted_over_best"], row["promised"], strict=True)
+    ]
+    assert found_row["promised 1.05"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
