@@ -52,6 +52,7 @@ LONGEST = (
     "graph/test_large_models.py",
     "knowledge/test_knowledge.py",
     "products/test_residual_matmul.py",
+    "scripts/bench/searching/test_knowledge_benches.py",
     "scripts/bench/searching/test_searching.py",
     "compilation/test_look_ahead.py",
     "templates/cuda/pruned/two_four/test_two_four_kernel.py",

@@ -7,8 +7,8 @@ to be checked and timed: a worker that packs for itself leaves its device idle.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import pickle
 import tempfile
 import threading
 from collections import deque
@@ -16,6 +16,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
 
 from autoq.errors import AutoqError
 from autoq.measure.arrays import random_case
@@ -62,17 +65,25 @@ def serve(settings: PackingSettings) -> Callable[[Job], Path]:
         arrays = last[job.workload].of(templates[job.template], job.config)
         descriptor, name = tempfile.mkstemp(suffix=".packed", dir=settings.scratch)
         with open(descriptor, "wb") as file:
-            pickle.dump(arrays, file, protocol=pickle.HIGHEST_PROTOCOL)
+            write_packed(file, arrays)
         return Path(name)
 
     return pack
 
 
+def write_packed(file: BinaryIO, arrays: Arrays) -> None:
+    """Dtypes and shapes as JSON, then each array, all as bytes in NumPy's own form."""
+    forms = json.dumps([(str(one.dtype), one.shape) for one in arrays]).encode()
+    np.save(file, np.frombuffer(forms, np.uint8))
+    for one in arrays:
+        np.save(file, np.ascontiguousarray(one).reshape(-1).view(np.uint8))
+
+
 def read_packed(path: Path) -> Arrays:
     """The constants of a file that a process of `PackingAhead` wrote."""
     with open(path, "rb") as file:
-        arrays: Arrays = pickle.load(file)
-    return arrays
+        forms = json.loads(np.load(file).tobytes())
+        return tuple(np.load(file).view(dtype).reshape(shape) for dtype, shape in forms)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import Future
 
+import ml_dtypes
 import numpy as np
 import pytest
 from fake_templates import TEMPLATES, FakeConfig, workload
@@ -12,7 +13,12 @@ from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
 from autoq.measure.job import Job, Timing
 from autoq.measure.measurer import DeviceMeasurer
-from autoq.measure.packing_ahead import PackingAhead, PackingSettings, read_packed
+from autoq.measure.packing_ahead import (
+    PackingAhead,
+    PackingSettings,
+    read_packed,
+    write_packed,
+)
 from autoq.measure.runner import Runner
 from autoq.measure.worker import WorkerSettings
 from autoq.templates.target import host_cpu
@@ -62,6 +68,18 @@ def test_constants_are_those_that_the_worker_would_pack(packing):
     found = read_packed(path)
     assert len(found) == len(expected) > 0
     for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_arrays_of_all_types_are_read_as_they_were_written(tmp_path):
+    kinds = np.int8, np.uint32, np.float16, ml_dtypes.bfloat16, ml_dtypes.int4, np.bool_
+    written = [np.arange(-4, 4).astype(kind).reshape(2, 4)[:, ::2] for kind in kinds]
+    written += [np.empty((0, 3), np.float32), np.array(7, np.int64)]
+    with open(tmp_path / "some.packed", "wb") as file:
+        write_packed(file, written)
+    found = read_packed(tmp_path / "some.packed")
+    for one, other in zip(found, written, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
         np.testing.assert_array_equal(one, other)
 
 
