@@ -100,9 +100,9 @@ def leave_one_out(
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
     groupings: dict[str, list[Lesson]] = defaultdict(list)
-    taught = _taught([*lessons, *besides])
+    shapes = shapes_of_templates([*lessons, *besides])
     for one in lessons:
-        if len(one.seconds) >= least and len(taught[preferred(one, templates).name]) > 1:
+        if len(one.seconds) >= least and len(shapes[preferred(one, templates).name]) > 1:
             group = (
                 str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
             )
@@ -155,7 +155,7 @@ def preferred(lesson: Lesson, templates: Mapping[str, Template]) -> Template:
     return next(template for template in fitting if template.tunable)
 
 
-def _taught(lessons: Sequence[Lesson]) -> dict[str, set[str]]:
+def shapes_of_templates(lessons: Sequence[Lesson]) -> dict[str, set[str]]:
     """The shapes that have trials of each template."""
     found: dict[str, set[str]] = defaultdict(set)
     for one in lessons:

@@ -14,6 +14,9 @@ from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
+OF_THE_WORKLOAD = "workload."
+"""What names of features begin with that are the same for all configurations of a workload."""
+
 _TINY = 1e-12
 
 

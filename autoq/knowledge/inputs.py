@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_OF_THE_WORKLOAD = "workload."
+from autoq.knowledge.features import OF_THE_WORKLOAD
+
 # What a perceptron sees of a workload: what it computes, not by which sizes its operator says so.
 _SEEN = ("workload.log2", "workload.in_dtype", "workload.weight_dtype", "workload.epilogue")
 # A column whose values are positive and differ by more than this factor counts as its logarithm.
@@ -80,4 +81,4 @@ def inputs_of(names: Sequence[str], features: np.ndarray) -> Inputs:
 
 
 def _is_a_size(name: str) -> bool:
-    return name.startswith(_OF_THE_WORKLOAD) and not name.startswith(_SEEN)
+    return name.startswith(OF_THE_WORKLOAD) and not name.startswith(_SEEN)

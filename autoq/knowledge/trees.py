@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from autoq.knowledge.features import OF_THE_WORKLOAD
+
 if TYPE_CHECKING:
     import xgboost
 
@@ -15,7 +17,6 @@ MEMBERS = 4
 """Boosters of a model, whose mean counts: of one alone, a space's order depends on the seed."""
 
 _ROUNDS = 100
-_OF_THE_WORKLOAD = "workload."
 _SETTINGS = {
     "max_depth": 6, "eta": 0.12, "min_child_weight": 4,
     "subsample": 0.8, "colsample_bytree": 0.5, "lambda": 1.0, "max_bin": 64, "base_score": 0.0,
@@ -41,7 +42,7 @@ def grown(
     import xgboost
 
     blind = features.copy()
-    blind[:, [name.startswith(_OF_THE_WORKLOAD) for name in names]] = np.nan
+    blind[:, [name.startswith(OF_THE_WORKLOAD) for name in names]] = np.nan
     both = [
         xgboost.DMatrix(seen, targets, weight=weights, feature_names=list(names), nthread=nthread)
         for seen in (features, blind)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.knowledge.evaluation import preferred
+from autoq.knowledge.evaluation import preferred, shapes_of_templates
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.model import trained
 from autoq.knowledge.training import gathered, lessons_of
@@ -68,13 +68,11 @@ def ranked(
     lessons: Sequence[Lesson], templates: Mapping[str, Template], least: int
 ) -> list[Lesson]:
     """Lessons of enough configurations whose preferred template another shape has trials of."""
-    found = []
-    for one in lessons:
-        name = preferred(one, templates).name
-        taught = {other.shape for other in lessons if name in other.templates}
-        if len(one.seconds) >= least and len(taught) > 1:
-            found.append(one)
-    return found
+    shapes = shapes_of_templates(lessons)
+    return [
+        one for one in lessons
+        if len(one.seconds) >= least and len(shapes[preferred(one, templates).name]) > 1
+    ]  # fmt: skip
 
 
 def main() -> None:
