@@ -84,20 +84,6 @@ class RecordedSpace(Generic[C]):
         """A recorded neighbour."""
         return self.config(int(self.mutate_codes(np.array([self.code(config)]), rng)[0]))
 
-    def cross(self, first: C, second: C, rng: np.random.Generator) -> C:
-        """The recorded configuration nearest to a mixture of two; first when none is left."""
-        parents = [self._at(self.code(config)) for config in (first, second)]
-        if self._members[parents[0]] != self._members[parents[1]]:
-            return first
-        takes = rng.random(self._knobs.shape[1]) < 0.5
-        child = np.where(takes, *self._knobs[parents])
-        distance = (self._knobs != child).sum(axis=1)
-        distance[parents] = self._knobs.shape[1] + 1
-        nearest = np.flatnonzero(distance == distance.min())
-        if distance[nearest[0]] > self._knobs.shape[1]:
-            return first
-        return self._configs[int(rng.choice(nearest))]
-
     def encode(self, configs: Sequence[C]) -> np.ndarray:
         """Model features of recorded configurations, float32 [n, len(feature_names)]."""
         codes = np.fromiter((self.code(config) for config in configs), np.int64, len(configs))

@@ -10,13 +10,10 @@ from autoq.search.search_space import SearchSpace
 from autoq.search.strategies.annealing import Annealing
 from autoq.search.strategies.classifier import Classifier
 from autoq.search.strategies.diverse_annealing import DiverseAnnealing
-from autoq.search.strategies.evolution import Evolution
-from autoq.search.strategies.guided import Guided
 from autoq.search.strategies.ideas import OTHERWISE, WITHOUT
 from autoq.search.strategies.informed import Informed, Prior
 from autoq.search.strategies.metaschedule import MetaSchedule
 from autoq.search.strategies.random_search import RandomSearch
-from autoq.search.strategies.thompson import Thompson
 from autoq.search.strategies.tpe import Tpe
 from autoq.search.strategy import Strategy
 
@@ -24,15 +21,12 @@ MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 
 STRATEGIES: dict[str, MakeStrategy] = {
     "informed": Informed,
-    "guided": Guided,
     "random": RandomSearch,
     "annealing": Annealing,
     "annealing-filtered": partial(Annealing, diversity_ratio=2),
     "diverse": DiverseAnnealing,
     "metaschedule": MetaSchedule,
     "classifier": Classifier,
-    "evolution": Evolution,
-    "thompson": Thompson,
     "tpe": Tpe,
 }
 ABLATIONS: dict[str, MakeStrategy] = {

@@ -9,6 +9,9 @@ import numpy as np
 
 C = TypeVar("C")
 
+ESTIMATE = "seconds_estimate"
+"""The derived feature that is a template's own guess of the time, right up to a factor."""
+
 
 class SearchSpace(Protocol[C]):
     """A finite set of legal configurations.
@@ -34,8 +37,6 @@ class SearchSpace(Protocol[C]):
     def sample(self, rng: np.random.Generator, n: int) -> list[C]: ...
 
     def mutate(self, config: C, rng: np.random.Generator) -> C: ...
-
-    def cross(self, first: C, second: C, rng: np.random.Generator) -> C: ...
 
     def encode(self, configs: Sequence[C]) -> np.ndarray: ...
 

@@ -14,11 +14,9 @@ from autoq.search.feature_table import FeatureTable
 from autoq.search.knobs import Knobs, plain
 from autoq.search.lanes import Lanes
 from autoq.search.legality import Legality
-from autoq.search.mutants import DRAWS, mutants, neighbours
+from autoq.search.mutants import mutants, neighbours
 
 C = TypeVar("C")
-
-_REDRAWS = sum(DRAWS)
 
 
 class Space(Generic[C]):
@@ -131,17 +129,6 @@ class Space(Generic[C]):
     def mutate(self, config: C, rng: np.random.Generator) -> C:
         """A legal configuration with one random knob changed; a sample when there is none."""
         return self.config(int(self.mutate_codes(np.array([self.code(config)]), rng)[0]))
-
-    def cross(self, first: C, second: C, rng: np.random.Generator) -> C:
-        """A legal child that takes each knob of either parent; first when none was found."""
-        codes = np.array([self.code(first), self.code(second)])
-        parents = self._knobs.indices(codes)
-        for _ in range(_REDRAWS):
-            takes = rng.random(parents.shape[1]) < 0.5
-            code = int(self._knobs.codes(np.where(takes, parents[0], parents[1])))
-            if code not in codes and self._holds(child := self.config(code)):
-                return child
-        return first
 
     def encode(self, configs: Sequence[C]) -> np.ndarray:
         """Model features of legal configurations, float32 [n, len(feature_names)].

@@ -85,13 +85,6 @@ class UnionSpace:
         """A candidate with one random knob changed, rarely one of another template."""
         return self.config(int(self.mutate_codes(np.array([self.code(config)]), rng)[0]))
 
-    def cross(self, first: Candidate, second: Candidate, rng: np.random.Generator) -> Candidate:
-        """A legal child of two candidates of one template; first when they differ in it."""
-        if first.template != second.template:
-            return first
-        child = self.members[first.template].cross(first.config, second.config, rng)
-        return Candidate(first.template, child)
-
     def encode(self, configs: Sequence[Candidate]) -> np.ndarray:
         """Model features of legal candidates, float32 [n, len(feature_names)]."""
         codes = np.fromiter((self.code(config) for config in configs), np.int64, len(configs))

@@ -33,8 +33,8 @@ from autoq.cli.options import (
 from autoq.errors import InputError
 
 TUNERS = (
-    "informed", "guided", "diverse", "annealing", "annealing-filtered", "metaschedule",
-    "classifier", "thompson", "evolution", "tpe", "random",
+    "informed", "diverse", "annealing", "annealing-filtered", "metaschedule", "classifier", "tpe",
+    "random",
 )  # fmt: skip
 
 RecordFile = Annotated[

@@ -17,8 +17,8 @@ import numpy as np
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.siblings import siblings
 from autoq.search.knobs import plain_config
+from autoq.search.search_space import ESTIMATE
 from autoq.search.space import Space
-from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload

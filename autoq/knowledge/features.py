@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from autoq.knowledge.balance import balance
+from autoq.search.search_space import ESTIMATE
 from autoq.search.space import Space
-from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 

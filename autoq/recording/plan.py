@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from autoq.records.recorded_space import DEFAULT, ESTIMATED, NEIGHBOUR, UNIFORM
+from autoq.search.search_space import ESTIMATE
 from autoq.search.space import Space
-from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.target import Target

@@ -17,9 +17,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.search_space import SearchSpace
+from autoq.search.search_space import ESTIMATE, SearchSpace
 from autoq.search.strategies.climbing import Climber
-from autoq.search.strategies.estimated_model import ESTIMATE
 from autoq.search.strategies.gaussian import Beliefs, Ranks, Sites, fitted, unmeasured
 from autoq.search.strategies.history import History
 from autoq.search.strategies.ideas import Ideas

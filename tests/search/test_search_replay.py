@@ -66,13 +66,12 @@ def test_optimum_of_failures_only_is_infinite():
     assert optimum({1: Trial(1, failure="compile")}) == inf
 
 
-def test_diverse_annealing_beats_random_and_genetic_search(measured):
-    names = ("random", "evolution", "diverse")
+def test_diverse_annealing_beats_random_search(measured):
+    names = ("random", "diverse")
     strategies = {name: STRATEGIES[name] for name in names}
     rows = compare(tile_space(), measured, strategies, range(4), trials=128)
     final = {row.strategy: float(np.median(row.curves[:, -1])) for row in rows}
     assert final["diverse"] > final["random"] + 0.05
-    assert final["diverse"] > final["evolution"]
     assert final["diverse"] > 0.9
 
 

@@ -42,14 +42,6 @@ def test_mutants_that_are_to_stay_keep_their_template(union):
     assert all(union.config(code) in union for code in staying.tolist())
 
 
-def test_crossing_stays_inside_a_template(union):
-    rng = np.random.default_rng(0)
-    for first, second in zip(union.sample(rng, 40), union.sample(rng, 40), strict=True):
-        child = union.cross(first, second, rng)
-        assert child in union
-        assert child.template == first.template
-
-
 def test_features_of_the_other_template_are_missing(union):
     one = Candidate("split", OtherConfig(tile=24, split=8))
     row = dict(zip(union.feature_names, union.encode([one])[0].tolist(), strict=True))

@@ -15,7 +15,7 @@ from workloads.contract import BLOCKED, FOUR_BIT, OF_ALL, WORKLOADS
 
 from autoq.kernel.lowering import Lowered, lower
 from autoq.measure.arrays import random_case
-from autoq.search.strategies.estimated_model import ESTIMATE
+from autoq.search.search_space import ESTIMATE
 from autoq.templates.base import Template
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.program import Program

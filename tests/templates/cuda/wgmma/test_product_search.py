@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoq.search.strategies.guided import Guided
+from autoq.search.strategies.informed import Informed
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.cuda.mma_sync.conv2d_mma_sync import TEMPLATE as MMA_SYNC
@@ -22,7 +22,7 @@ def asked():
     space = UnionSpace({t.name: t.space(WORKLOAD, TARGET) for t in (WGMMA, MMA_SYNC)})
     found = []
     for seed in range(3):
-        strategy = Guided(space, seed=seed)
+        strategy = Informed(space, seed=seed)
         for template, seconds in ((WGMMA, 717.66e-6), (MMA_SYNC, 1296.79e-6)):
             default = Candidate(template.name, template.default(WORKLOAD, TARGET))
             strategy.tell([Trial(default, seconds)])

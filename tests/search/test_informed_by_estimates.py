@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""The default strategy with the estimates of templates as its prior, and without any."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from tiled_space import TileConfig, recorded, tile_seconds, tile_space
 
 from autoq.search.registry import STRATEGIES
 from autoq.search.replay import optimum, replay
+from autoq.search.search_space import ESTIMATE
 from autoq.search.space import Space
-from autoq.search.strategies.estimated_model import ESTIMATE, EstimatedModel
-from autoq.search.strategies.guided import Guided
+from autoq.search.strategies.informed import Informed
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 
@@ -36,8 +36,8 @@ def estimated_space() -> Space[TileConfig]:
 START = TileConfig(64, 64, 64, 2, 4, True, "row")
 
 
-def after_default(space, seed: int) -> Guided:
-    strategy = Guided(space, seed)
+def after_default(space, seed: int) -> Informed:
+    strategy = Informed(space, seed)
     strategy.tell([Trial(START, seconds=tile_seconds(START))])
     return strategy
 
@@ -52,26 +52,13 @@ def test_an_estimate_saves_trials(measured):
     assert led > final(lambda seed: STRATEGIES["random"](estimated_space(), seed)) + 0.1
 
 
-def test_finds_fast_configurations_without_an_estimate(measured):
-    runs = [replay(after_default(tile_space(), seed), measured, 128) for seed in range(3)]
-    assert np.median([optimum(measured) / run[-1] for run in runs]) > 0.9
+def test_finds_faster_configurations_than_chance_without_an_estimate(measured):
+    def final(make):
+        runs = [replay(make(seed), measured, 96, batch=None) for seed in range(9)]
+        return float(np.median([optimum(measured) / run[-1] for run in runs]))
 
-
-def test_a_model_corrects_the_estimate_of_each_template():
-    @dataclass(frozen=True)
-    class One:
-        a: int
-
-    def member(factor):
-        return Space(One, {"a": tuple(range(1, 9))}, features=lambda c: {ESTIMATE: c.a * factor})
-
-    space = UnionSpace({"fast": member(1.0), "slow": member(0.01)})
-    told = [Candidate(name, One(4)) for name in ("fast", "slow")]
-    model = EstimatedModel(space, 0)
-    model.fit(np.array([space.code(c) for c in told]), np.array([4e-6, 8e-6]))
-    codes = np.array([space.code(Candidate(name, One(2))) for name in ("fast", "slow")])
-    predicted = np.mean([np.exp(model.predict(codes, 0)) for _ in range(200)], axis=0)
-    assert predicted == pytest.approx([2e-6, 4e-6], rel=0.05)
+    found = final(lambda seed: after_default(tile_space(), seed))
+    assert found > final(lambda seed: STRATEGIES["random"](tile_space(), seed)) + 0.1
 
 
 def test_a_failure_counts_as_slow_and_is_no_start():
@@ -85,7 +72,7 @@ def test_a_failure_counts_as_slow_and_is_no_start():
 
 def test_most_trials_go_to_the_template_that_leads():
     space = UnionSpace({"leads": estimated_space(), "lags": estimated_space()})
-    strategy = Guided(space, 0)
+    strategy = Informed(space, 0)
     strategy.tell([Trial(Candidate("leads", START), 1e-5), Trial(Candidate("lags", START), 1.7e-5)])
     asked = [strategy.ask(16), strategy.ask(16)]
     counts = [sum(candidate.template == "lags" for candidate in batch) for batch in asked]
