@@ -14,7 +14,6 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
-from autoq.knowledge.listing import spread_list
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
@@ -39,10 +38,10 @@ class LeftOut:
     """One workload whose shape no training trial had.
 
     shares: of the recorded best speed, float64 [seeds, counts], after so many measurements in the
-    order of the predictions; spread: the same of a list that does not guess alike (`listing`);
-    adaptive: of the default search with the model as its prior, which begins with the untuned
-    default where that was recorded and chooses four, four and then eight at once, by what those
-    before them took; boosters and perceptrons: as shares, of the order of those members alone;
+    order of the predictions; adaptive: the same of the default search with the model as its prior,
+    which begins with the untuned default where that was recorded and chooses four, four and then
+    eight at once, by what those before them took; boosters and perceptrons: as shares, of the order
+    of those members alone;
     random and estimated: of random order and of the templates' estimates alone (medians over the
     seeds, float64 [counts]).
 
@@ -55,7 +54,6 @@ class LeftOut:
 
     lesson: Lesson
     shares: np.ndarray
-    spread: np.ndarray
     adaptive: np.ndarray
     boosters: np.ndarray
     perceptrons: np.ndarray
@@ -213,7 +211,6 @@ class _Held:
         self._rows = {self._space.code(one): i for i, one in enumerate(candidates)}
         self._begun = [] if self._default is None else [candidates[self._default]]
         self._shares: list[np.ndarray] = []
-        self._spread: list[np.ndarray] = []
         self._adaptive: list[np.ndarray] = []
         self._boosters: list[np.ndarray] = []
         self._perceptrons: list[np.ndarray] = []
@@ -230,8 +227,6 @@ class _Held:
         ):
             alone = np.argsort(said.mean(axis=0), kind="stable")
             shares.append(_shares(self._lesson, alone, counts))
-        spread = spread_list(slowness, model.leaves(features), max(counts))
-        self._spread.append(_shares(self._lesson, spread, counts))
         self._adaptive.append(self._searched(model, slowness, counts, seed))
         first = int(np.argmin(np.where(self._candidates, doubted, np.inf)))
         promised = math.nan
@@ -268,8 +263,8 @@ class _Held:
         estimates = lesson.matrix(Columns(["seconds_estimate"]))[:, 0]
         order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
         return LeftOut(
-            lesson, np.array(self._shares), np.array(self._spread),
-            np.array(self._adaptive), np.array(self._boosters), np.array(self._perceptrons),
+            lesson, np.array(self._shares), np.array(self._adaptive),
+            np.array(self._boosters), np.array(self._perceptrons),
             np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,
             None if self._default is None else self._over_best(self._default),

@@ -125,10 +125,6 @@ class KnowledgeModel:
         """What each booster says and what each perceptron does: float64 [members, n] each."""
         return trees.predictions(self._booster, features), self._perceptrons.predict(features)
 
-    def leaves(self, features: np.ndarray) -> np.ndarray:
-        """The leaf of each tree, int32 [n, trees], of features [n, columns]."""
-        return trees.leaves_of(self._booster, features)
-
     def save(self, path: Path) -> int:
         """Write the model; returns the file's bytes. Raises InputError where it cannot be."""
         about = {**vars(self.about), "format": FORMAT}

@@ -68,14 +68,6 @@ def predictions(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:
     return np.array(found, np.float64) * len(starts)
 
 
-def leaves_of(booster: xgboost.Booster, features: np.ndarray) -> np.ndarray:
-    """The leaf of each tree, int32 [n, trees], of features [n, names]."""
-    import xgboost
-
-    data = xgboost.DMatrix(features, feature_names=booster.feature_names, nthread=1)
-    return booster.predict(data, pred_leaf=True).astype(np.int32).reshape(len(features), -1)
-
-
 def needed(data: bytes) -> bytes:
     """XGBoost's JSON with zeros for what predictions do not ask for, a third of its bytes."""
     model = json.loads(data)

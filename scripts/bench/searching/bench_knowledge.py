@@ -3,14 +3,13 @@
 For each workload a model is trained on the recorded spaces of all other shapes, whatever their
 batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
 how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
-A list that does not guess alike (`spread`), the default search with the model as its prior, which
-begins with the untuned default (`adaptive`), the orders of its boosters and of its perceptrons
-alone, random order (the median of draws) and the templates' own estimates stand beside it. So does
-the first of the defaults and best estimates, some of what `compile` looks at, beside the untuned
-default: `predicted` is its time, and that with `promised` is of what is taken where a choice has
-to promise as much over the default, which is taken elsewhere. Spaces whose preferred template no
-other shape has taught are left out. With `--folds` a shape is left out together with others. It
-needs no device.
+The default search with the model as its prior, which begins with the untuned default (`adaptive`),
+the orders of its boosters and of its perceptrons alone, random order (the median of draws) and the
+templates' own estimates stand beside it. So does the first of the defaults and best estimates, some
+of what `compile` looks at, beside the untuned default: `predicted` is its time, and that with
+`promised` is of what is taken where a choice has to promise as much over the default, which is
+taken elsewhere. Spaces whose preferred template no other shape has taught are left out. With
+`--folds` a shape is left out together with others. It needs no device.
 """
 
 from __future__ import annotations
@@ -66,8 +65,6 @@ def row(found: LeftOut) -> dict[str, Any]:
         "median": np.median(found.shares, axis=0).round(4).tolist(),
         "least": found.shares.min(axis=0).round(4).tolist(),
         "seeds_that_reach": reached(found.shares),
-        "spread_median": np.median(found.spread, axis=0).round(4).tolist(),
-        "spread_seeds_that_reach": reached(found.spread),
         "adaptive_median": np.median(found.adaptive, axis=0).round(4).tolist(),
         "adaptive_seeds_that_reach": reached(found.adaptive),
         "boosters_median": np.median(found.boosters, axis=0).round(4).tolist(),
@@ -129,7 +126,6 @@ def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
         "reaches": {str(count): share for count, share in _REACHES.items()},
         "spaces": len(rows),
         "spaces_that_reach": reaching(rows, "seeds_that_reach"),
-        "spaces_that_a_spread_list_reaches": reaching(rows, "spread_seeds_that_reach"),
         "spaces_that_a_search_reaches": reaching(rows, "adaptive_seeds_that_reach"),
         "spaces_that_boosters_reach": reaching(rows, "boosters_seeds_that_reach"),
         "spaces_that_perceptrons_reach": reaching(rows, "perceptrons_seeds_that_reach"),
