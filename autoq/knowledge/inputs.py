@@ -42,7 +42,7 @@ class Inputs:
         return np.clip(found, -_FARTHEST, _FARTHEST, out=found)
 
     def _values(self, features: np.ndarray) -> np.ndarray:
-        found = features[:, self.at].astype(np.float32)
+        found = features[:, self.at].astype(np.float32, order="C")
         found[:, self.logs] = np.log2(np.maximum(found[:, self.logs], _TINY))
         found[:, self.flags] = np.isfinite(found[:, self.flags])
         return found

@@ -88,6 +88,8 @@ def trained_perceptron(examples: Examples, seed: int) -> Perceptron:
     sums = np.bincount(examples.places, examples.weights * examples.targets)
     learnt.append((sums / np.maximum(totals, _TINY)).astype(np.float32))
     adam = _Adam(learnt)
+    # Rows are taken into one array: memory that is new for each step takes as long as its products.
+    taken = np.empty((_BATCH, sizes[0]), np.float32)
     count = -(-len(examples) // _BATCH)
     passes = max(_PASSES, -(-_LEAST_STEPS // count))
     for done in range(passes):
@@ -95,7 +97,9 @@ def trained_perceptron(examples: Examples, seed: int) -> Perceptron:
         for i in range(count):
             rows = order[i * _BATCH : (i + 1) * _BATCH]
             part = (done * count + i) / (passes * count)
-            adam.step(_gradients(learnt, examples, rows), part)
+            inputs = taken[: len(rows)]
+            np.take(examples.inputs, rows, axis=0, out=inputs, mode="clip")
+            adam.step(_gradients(learnt, examples, rows, inputs), part)
     found = Perceptron(tuple(learnt[:-1]))
     # Its own constant is none of the workloads': what it says of all trials has the mean zero.
     learnt[-2] -= np.float32(np.average(found.predict(examples.inputs), weights=examples.weights))
@@ -103,11 +107,14 @@ def trained_perceptron(examples: Examples, seed: int) -> Perceptron:
 
 
 def _gradients(
-    learnt: Sequence[np.ndarray], examples: Examples, rows: np.ndarray
+    learnt: Sequence[np.ndarray], examples: Examples, rows: np.ndarray, inputs: np.ndarray
 ) -> list[np.ndarray]:
-    """Of the mean weighted square of errors over some rows, halved: by what is learnt."""
+    """Of the mean weighted square of errors over some rows, halved: by what is learnt.
+
+    inputs: float32 [rows, inputs], those of the rows.
+    """
     layers, constants = _pairs(learnt[:-1]), learnt[-1]
-    hidden, slopes = [examples.inputs[rows]], []
+    hidden, slopes = [inputs], []
     for weights, offsets in layers[:-1]:
         found, slope = _activated(hidden[-1] @ weights + offsets)
         hidden.append(found)
