@@ -34,13 +34,14 @@ class Climber(Generic[C]):
     def __init__(
         self, space: SearchSpace[C], rng: np.random.Generator, history: History[C], climbs: int
     ) -> None:
-        self._space, self._rng, self._history, self._climbs = space, rng, history, climbs
+        self.space, self.rng, self.history = space, rng, history
+        self._climbs = climbs
         self._pools: dict[int, np.ndarray] = {}
         self._stocks: dict[int, np.ndarray] = {}
 
     def pool(self) -> np.ndarray:
         """The random codes of all members that are always looked at, int64 [n]."""
-        return np.concatenate([self._pool(i) for i in range(self._space.member_count)])
+        return np.concatenate([self._pool(i) for i in range(self.space.member_count)])
 
     def climbed(
         self, members: Sequence[int], score: Callable[[np.ndarray], np.ndarray]
@@ -51,15 +52,15 @@ class Climber(Generic[C]):
         together, each from its own best, and each scores what any of them finds. Returns codes
         [n] and their scores.
         """
-        wanted = np.isin(np.arange(self._space.member_count), list(members))
+        wanted = np.isin(np.arange(self.space.member_count), list(members))
         fastest = self._fastest(wanted)
         codes = np.union1d(np.concatenate([self._drawn(member) for member in members]), fastest)
         scores = score(codes)
         for _ in range(self._climbs):
             best = np.argsort(scores, axis=1, kind="stable")[:, : _CLIMBERS // len(scores)]
             starts = np.concatenate([codes[np.unique(best)], fastest])
-            mutants = self._space.mutate_codes(starts, self._rng, stay=True)
-            mutants = np.setdiff1d(mutants[wanted[self._space.members_of(mutants)]], codes)
+            mutants = self.space.mutate_codes(starts, self.rng, stay=True)
+            mutants = np.setdiff1d(mutants[wanted[self.space.members_of(mutants)]], codes)
             if len(mutants):
                 codes = np.concatenate([codes, mutants])
                 scores = np.concatenate([scores, score(mutants)], axis=1)
@@ -67,7 +68,7 @@ class Climber(Generic[C]):
 
     def _pool(self, member: int) -> np.ndarray:
         if member not in self._pools:
-            self._pools[member] = self._space.sample_member(member, self._rng, _POOL)
+            self._pools[member] = self.space.sample_member(member, self.rng, _POOL)
         return self._pools[member]
 
     def _drawn(self, member: int) -> np.ndarray:
@@ -78,13 +79,13 @@ class Climber(Generic[C]):
         stock = self._stocks[member]
         if len(stock) < _NEWCOMERS:
             # Many at once cost little more than a few.
-            stock = self._space.sample_member(member, self._rng, _POOL)
+            stock = self.space.sample_member(member, self.rng, _POOL)
         self._stocks[member] = stock[_NEWCOMERS:]
         return np.concatenate([self._pool(member), stock[:_NEWCOMERS]])
 
     def _fastest(self, wanted: np.ndarray) -> np.ndarray:
         """Codes of the fastest trials of the wanted members, fastest first: int64 [at most 16]."""
-        codes, seconds = self._history.arrays()
-        mine = wanted[self._space.members_of(codes)] & np.isfinite(seconds)
+        codes, seconds = self.history.arrays()
+        mine = wanted[self.space.members_of(codes)] & np.isfinite(seconds)
         order = np.argsort(seconds[mine], kind="stable")[:_FASTEST]
         return np.asarray(codes[mine][order])

@@ -52,6 +52,11 @@ class History(Generic[C]):
         random = self.space.sample_codes(rng, n - len(kept), self.seen | set(kept.tolist()))
         return np.concatenate([kept, random])
 
+    def unseen(self, codes: np.ndarray) -> list[int]:
+        """Those of codes [n] that were neither asked for nor told, each once, in their order."""
+        found = [code for code in codes.tolist() if code not in self.seen]
+        return list(dict.fromkeys(found))
+
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Told codes int64 [m] and their seconds float64 [m], infinite for failures."""
         codes = np.fromiter(self.seconds, np.int64, len(self.seconds))
