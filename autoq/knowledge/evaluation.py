@@ -14,12 +14,14 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson
+from autoq.knowledge.listing import listed
 from autoq.knowledge.model import KnowledgeModel, trained
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.lookup import template_versions
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.search.recorded_space import RecordedSpace
 from autoq.search.replay import replay
+from autoq.search.search_space import ESTIMATE
 from autoq.search.strategies.informed import Informed
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
@@ -37,13 +39,12 @@ PROMISES = (1.03, 1.05, 1.1, 1.15)
 class LeftOut:
     """One workload whose shape no training trial had.
 
-    shares: of the recorded best speed, float64 [seeds, counts], after so many measurements in the
-    order of the predictions; adaptive: the same of the default search with the model as its prior,
-    which begins with the untuned default where that was recorded and chooses four, four and then
-    eight at once, by what those before them took; boosters and perceptrons: as shares, of the order
-    of those members alone;
-    random and estimated: of random order and of the templates' estimates alone (medians over the
-    seeds, float64 [counts]).
+    shares: of the recorded best speed, float64 [seeds, counts], after so many measurements of a
+    list (`listing`); model: the same in the order of the predictions alone; adaptive: of the
+    default search with the model as its prior, which begins with the untuned default where that was
+    recorded and chooses four, four and then eight at once, by what those before them took; boosters
+    and perceptrons: as model, of the order of those members alone; random and estimated: of random
+    order and of the templates' estimates alone (medians over the seeds, float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -54,6 +55,7 @@ class LeftOut:
 
     lesson: Lesson
     shares: np.ndarray
+    model: np.ndarray
     adaptive: np.ndarray
     boosters: np.ndarray
     perceptrons: np.ndarray
@@ -210,7 +212,9 @@ class _Held:
         self._space = RecordedSpace(UnionSpace(spaces), candidates)
         self._rows = {self._space.code(one): i for i, one in enumerate(candidates)}
         self._begun = [] if self._default is None else [candidates[self._default]]
+        self._estimates = lesson.matrix(Columns([ESTIMATE]))[:, 0]
         self._shares: list[np.ndarray] = []
+        self._model: list[np.ndarray] = []
         self._adaptive: list[np.ndarray] = []
         self._boosters: list[np.ndarray] = []
         self._perceptrons: list[np.ndarray] = []
@@ -220,8 +224,10 @@ class _Held:
         """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
         slowness, doubted = model.doubted(features)
+        mixed = listed(slowness, self._estimates, self._lesson.templates, max(counts))
+        self._shares.append(_shares(self._lesson, mixed, counts))
         order = np.argsort(slowness, kind="stable")
-        self._shares.append(_shares(self._lesson, order, counts))
+        self._model.append(_shares(self._lesson, order, counts))
         for said, shares in zip(
             model.members(features), (self._boosters, self._perceptrons), strict=True
         ):
@@ -260,10 +266,9 @@ class _Held:
             _shares(lesson, rng.permutation(len(lesson.seconds)), counts)
             for _ in range(max(len(self._shares), 32))
         ]
-        estimates = lesson.matrix(Columns(["seconds_estimate"]))[:, 0]
-        order = np.argsort(np.nan_to_num(estimates, nan=np.inf), kind="stable")
+        order = np.argsort(np.nan_to_num(self._estimates, nan=np.inf), kind="stable")
         return LeftOut(
-            lesson, np.array(self._shares), np.array(self._adaptive),
+            lesson, np.array(self._shares), np.array(self._model), np.array(self._adaptive),
             np.array(self._boosters), np.array(self._perceptrons),
             np.median(draws, axis=0),
             _shares(lesson, order, counts), self._family,

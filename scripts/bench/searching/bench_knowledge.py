@@ -1,15 +1,16 @@
 """How far a model of records carries: every recorded space ranked without its shape.
 
 For each workload a model is trained on the recorded spaces of all other shapes, whatever their
-batch, dtypes and layouts, once for each seed; its order of the recorded configurations then says
-how fast the best of the first 1, 2, 4, ... measurements is, as a share of the best recorded speed.
-The default search with the model as its prior, which begins with the untuned default (`adaptive`),
-the orders of its boosters and of its perceptrons alone, random order (the median of draws) and the
-templates' own estimates stand beside it. So does the first of the defaults and best estimates, some
-of what `compile` looks at, beside the untuned default: `predicted` is its time, and that with
-`promised` is of what is taken where a choice has to promise as much over the default, which is
-taken elsewhere. Spaces whose preferred template no other shape has taught are left out. With
-`--folds` a shape is left out together with others. It needs no device.
+batch, dtypes and layouts, once for each seed; a list of the recorded configurations, most of them
+in its order (`autoq/knowledge/listing.py`), then says how fast the best of the first 1, 2, 4, ...
+measurements is, as a share of the best recorded speed. The model's order alone, the default search
+with the model as its prior, which begins with the untuned default (`adaptive`), the orders of the
+model's boosters and of its perceptrons alone, random order (the median of draws) and the templates'
+own estimates stand beside it. So does the first of the defaults and best estimates, some of what
+`compile` looks at, beside the untuned default: `predicted` is its time, and that with `promised` is
+of what is taken where a choice has to promise as much over the default, which is taken elsewhere.
+Spaces whose preferred template no other shape has taught are left out. With `--folds` a shape is
+left out together with others. It needs no device.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def row(found: LeftOut) -> dict[str, Any]:
         "median": np.median(found.shares, axis=0).round(4).tolist(),
         "least": found.shares.min(axis=0).round(4).tolist(),
         "seeds_that_reach": reached(found.shares),
+        "model_median": np.median(found.model, axis=0).round(4).tolist(),
+        "model_seeds_that_reach": reached(found.model),
         "adaptive_median": np.median(found.adaptive, axis=0).round(4).tolist(),
         "adaptive_seeds_that_reach": reached(found.adaptive),
         "boosters_median": np.median(found.boosters, axis=0).round(4).tolist(),
@@ -126,6 +129,7 @@ def result(found: list[LeftOut], seeds: int, folds: int) -> dict[str, Any]:
         "reaches": {str(count): share for count, share in _REACHES.items()},
         "spaces": len(rows),
         "spaces_that_reach": reaching(rows, "seeds_that_reach"),
+        "spaces_that_the_model_alone_reaches": reaching(rows, "model_seeds_that_reach"),
         "spaces_that_a_search_reaches": reaching(rows, "adaptive_seeds_that_reach"),
         "spaces_that_boosters_reach": reaching(rows, "boosters_seeds_that_reach"),
         "spaces_that_perceptrons_reach": reaching(rows, "perceptrons_seeds_that_reach"),

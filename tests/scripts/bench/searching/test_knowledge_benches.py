@@ -63,7 +63,11 @@ def test_defaults_stand_beside_first_predictions(lessons, templates):
         first = round(1 / row["default_over_best"], 4)
         assert row["adaptive_median"][0] == pytest.approx(first, abs=2e-4)
         assert (np.diff(row["adaptive_median"]) >= 0).all()
-    for name in ("spaces_that_reach", "spaces_that_a_search_reaches"):
+    for name in (
+        "spaces_that_reach",
+        "spaces_that_the_model_alone_reaches",
+        "spaces_that_a_search_reaches",
+    ):
         assert data[name]["both"] <= min(data[name]["8"], data[name]["32"])
     assert set(data["untuned"]) == {"all", "conv2d_grouped"}
     defaults = [row["default_over_best"] for row in data["cases"]]

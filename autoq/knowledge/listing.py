@@ -1,0 +1,41 @@
+"""A list to measure without looking back: a model's best, and in every fourth place an estimate's.
+
+A model of records says little of what is unlike all that taught it. The estimates of one template
+know every workload, and are wrong by what they leave out alone: where one is lost, the other often
+is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+_EVERY = 4
+
+
+def listed(
+    slowness: np.ndarray, estimates: np.ndarray, templates: Sequence[str], count: int
+) -> np.ndarray:
+    """Rows of the first so many configurations, int64 [at most count], each once.
+
+    slowness: log of the time as a model predicts it, float64 [n]; estimates: seconds of the
+    templates' own, float [n], NaN where there is none; templates: name of each. Estimates are those
+    of the template that the model puts first, since those of two cannot be compared.
+    """
+    order = np.argsort(slowness, kind="stable")
+    leading = np.array([name == templates[order[0]] for name in templates])
+    own = np.flatnonzero(leading & np.isfinite(estimates))
+    by_estimate = own[np.lexsort((slowness[own], estimates[own]))]
+    found: dict[int, None] = {}
+    by_model, others = _unlisted(order, found), _unlisted(by_estimate, found)
+    while len(found) < min(count, len(order)):
+        turn = others if len(found) % _EVERY == _EVERY - 1 else by_model
+        row = next(turn, None)
+        found[next(by_model) if row is None else row] = None
+    return np.array([*found], np.int64)
+
+
+def _unlisted(rows: np.ndarray, found: dict[int, None]) -> Iterator[int]:
+    """Rows that are not found yet when they are asked for."""
+    return (row for row in rows.tolist() if row not in found)
