@@ -62,6 +62,8 @@ def estimate(
         cycles += part + max(1.0, givers) * part + _HANDOVER_CYCLES
     else:
         share = math.ceil(plan.portions / config.split_k) / plan.portions
+        if config.split_cluster:
+            clusters = target.units_in_clusters(config.split_k)
         waves = math.ceil(plan.works * config.split_k / clusters)
         # What teams and those who take turns do beside products hides behind another's, but for
         # the last tile's.
