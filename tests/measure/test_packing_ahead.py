@@ -124,7 +124,7 @@ def test_candidates_are_measured_with_what_was_packed_ahead(tmp_path):
     """A wrong kernel is told from a right one, so the constants are those of the reference."""
     worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=3, threads=1, scratch=tmp_path)
     packing = PackingAhead(PackingSettings(REGISTRY, 3, tmp_path), 1)
-    runner = Runner(worker, Timing(repeat=2, min_seconds=1e-4), 20.0, packing)
+    runner = Runner(worker, Timing(repeat=2, min_seconds=1e-4), 120.0, packing)
     builder = Builder(BuildSettings(REGISTRY, host_cpu(), None), jobs=1, timeout=60.0)
     measurer = DeviceMeasurer(builder, runner, runner.describe(), exclusive=True)
     try:
