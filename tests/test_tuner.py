@@ -176,7 +176,7 @@ def _held(path, records):
     return process
 
 
-def _comes_true(condition, seconds=120):
+def _comes_true(condition, seconds=300):
     end = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < end:
         time.sleep(0.02)
