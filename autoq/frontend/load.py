@@ -22,7 +22,7 @@ from autoq.frontend.read import array_of, check_model, read_model
 from autoq.frontend.registry import OPERATORS, OnnxNode
 from autoq.frontend.sparse_initializers import with_dense_initializers
 from autoq.graph.folding_budget import FoldingBudget
-from autoq.graph.ir import Graph
+from autoq.graph.ir import Graph, Operation
 from autoq.graph.shapes import check_size
 
 _MALFORMED = (
@@ -159,7 +159,7 @@ def _import_node(
 def _mark_types(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
     """Note outputs of types that the graph computes in others, and products of 16-bit floats.
 
-    written: how many operations the graph had before.
+    written: how many nodes the graph had before.
     """
     to = next((dtype_name(a.i) for a in proto.attribute if a.name == "to"), None)
     if proto.op_type == "CastLike":
@@ -172,8 +172,10 @@ def _mark_types(proto: onnx.NodeProto, b: GraphBuilder, written: int) -> None:
         if found is not None:
             b.types[name] = found
     half = next((dtype for dtype in (to, *given) if dtype in HALVES), None)
-    for node in b.graph.operations[written:]:
-        if node.op in ("Conv", "Gemm", "MatMul") and half is not None:
+    if half is None:
+        return
+    for node in b.graph.nodes[written:]:
+        if isinstance(node, Operation) and node.op in ("Conv", "Gemm", "MatMul"):
             node.attributes["floats"] = half
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
 import numpy as np
 import onnx
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx.external_data_helper import ExternalDataInfo, load_external_data_for_tensor
 
@@ -86,23 +88,29 @@ def check_model(model: onnx.ModelProto, source: str) -> None:
 
 def _check_text(message: Message, source: str, where: str) -> None:
     """protobuf reads a name that is not UTF-8 as bytes, or raises at every reading."""
-    for field in message.DESCRIPTOR.fields:
-        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
-            continue
+    for name in _with_text(message.DESCRIPTOR):
         try:
-            value = getattr(message, field.name)
+            value = getattr(message, name)
             single = isinstance(value, str | bytes | Message)
             children = [value] if single else list(value)
         except UnicodeDecodeError:
             value, single, children = b"", True, [b""]
-        if isinstance(value, Message) and not message.HasField(field.name):
+        if isinstance(value, Message) and not message.HasField(name):
             continue
         for index, child in enumerate(children):
-            place = f"{where}.{field.name}" + ("" if single else f"[{index}]")
+            if isinstance(child, str):
+                continue
+            place = f"{where}.{name}" + ("" if single else f"[{index}]")
             if isinstance(child, bytes):
                 raise ModelError(f"{source}: {place} is not UTF-8 text; export the model again")
-            if isinstance(child, Message):
-                _check_text(child, source, place)
+            _check_text(child, source, place)
+
+
+@functools.cache
+def _with_text(kind: Descriptor) -> tuple[str, ...]:
+    """The fields of a kind of message that hold text, or messages."""
+    kept = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
+    return tuple(field.name for field in kind.fields if field.type in kept)
 
 
 def external_tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:

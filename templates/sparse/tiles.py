@@ -62,7 +62,7 @@ def beside_tiles(nonzero: np.ndarray, granularity: int) -> tuple[tuple[Tile, ...
     Columns that survive are those above the widest gap between the densities of columns; rows of a
     tile are those that are not zero in three quarters of its columns.
     """
-    densities = nonzero.mean(axis=0)
+    densities = np.count_nonzero(nonzero, axis=0) / len(nonzero)
     ordered = np.sort(np.append(densities, 0.0))
     gap = int(np.argmax(np.diff(ordered)))
     surviving = np.flatnonzero(densities > ordered[gap])
@@ -80,7 +80,8 @@ def _tiles(
     made = []
     for start in range(0, len(surviving), granularity):
         columns = surviving[start : start + granularity].astype(np.int32)
-        rows = np.flatnonzero(nonzero[:, columns].mean(axis=1) > density).astype(np.int32)
+        kept = np.count_nonzero(nonzero[:, columns], axis=1)
+        rows = np.flatnonzero(kept / len(columns) > density).astype(np.int32)
         if len(rows):
             made.append(Tile(columns, rows))
     return tuple(made)

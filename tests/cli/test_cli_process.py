@@ -23,7 +23,7 @@ def environment(kernel_cache):
 
 def _run(*arguments, **options):
     command = [COMMAND, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
 
 
 def test_version_and_help_are_quick_and_plain():
@@ -61,7 +61,7 @@ def test_running_imports_neither_onnx_nor_a_compiler(tmp_path, artifact, environ
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), "run", str(artifact), "--profile"],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path, env={**environment, "PATH": ""},
+        capture_output=True, text=True, timeout=600, cwd=tmp_path, env={**environment, "PATH": ""},
     )  # fmt: skip
     assert done.returncode == 0 and done.stdout.startswith("y: float32 [1, 10]\n"), done
 
@@ -73,13 +73,13 @@ def test_an_interrupted_tuning_keeps_its_records_and_goes_on(tmp_path, model, en
         cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     log = tmp_path / "m.jsonl"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while process.poll() is None and time.monotonic() < end:
         if log.exists() and log.read_bytes().count(b"\n") >= 2:
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 130 and "interrupted after" in out, (out, err)
     assert "Traceback" not in err
     kept = len(read_records(log).records)
@@ -96,19 +96,19 @@ def test_a_reader_that_goes_away(tmp_path, model, environment):
     )  # fmt: skip
     process.stdout.close()
     err = process.stderr.read()
-    assert process.wait(timeout=60) == 1 and err == "", err
+    assert process.wait(timeout=600) == 1 and err == "", err
 
 
 def test_closed_streams(tmp_path, artifact, environment):
     line = f'"{COMMAND}" run "{artifact}" --outputs out.npz >&- 2>&- <&-'
-    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, timeout=120)
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment, timeout=600)
     assert done.returncode == 0 and (tmp_path / "out.npz").exists()
 
 
 def test_too_small_a_limit_on_memory_is_one_line(tmp_path, model, environment):
     done = subprocess.run(
         ["sh", "-c", f"ulimit -v 400000; exec {COMMAND} tune {model} --target cpu -o m.jsonl"],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment,
+        capture_output=True, text=True, timeout=600, cwd=tmp_path, env=environment,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.startswith("autoq: tune: the limit of 390 MiB on memory (ulimit -v) is too")

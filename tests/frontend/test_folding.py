@@ -76,12 +76,12 @@ def test_random_values_are_not_folded(name, tmp_path):
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_nodes_that_hold_graphs_are_not_run(name, tmp_path):
-    started = time.monotonic()
+    started = time.process_time()
     assert_refused(
         saved(of(GRAPHS[name]), tmp_path),
         "operator Loop is not supported|a condition that a run gives",
     )
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_dropout_of_inference_is_the_identity():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-LIMIT_SECONDS = 1
+LIMIT_SECONDS = 5
 MEMORY_BYTES = 1 << 30
 
 

@@ -33,6 +33,17 @@ def model(spaces, templates):
 
 
 @pytest.fixture(scope="module")
+def lessons(spaces, templates):
+    return lessons_of(gathered(spaces), templates)
+
+
+@pytest.fixture(scope="module")
+def ranked(lessons, templates):
+    """Every lesson by a model of the others' shapes."""
+    return leave_one_out(lessons, templates, seeds=1)
+
+
+@pytest.fixture(scope="module")
 def workload(spaces):
     return read_space(spaces[0]).workload
 
@@ -153,23 +164,20 @@ def test_a_configuration_counts_once_with_its_later_time(spaces, templates):
     assert after.seconds[changed] == 3 * before.seconds[changed] == again.seconds
 
 
-def test_groups_of_shapes_are_left_out_together(spaces, templates):
-    lessons = lessons_of(gathered(spaces), templates)
+def test_groups_of_shapes_are_left_out_together(lessons, ranked, templates):
     with pytest.raises(RecordError, match="nothing to learn from"):
         leave_one_out(lessons, templates, seeds=1, groups=Groups(1))
     # Those besides teach, and are not ranked.
     others = [one for one in lessons if one.shape != lessons[0].shape]
     (found,) = leave_one_out(lessons[:1], templates, seeds=1, groups=Groups(1), besides=others)
-    alone = leave_one_out(lessons, templates, seeds=1)
-    ranked = next(one for one in alone if one.lesson is lessons[0])
-    np.testing.assert_array_equal(found.shares, ranked.shares)
+    alone = next(one for one in ranked if one.lesson is lessons[0])
+    np.testing.assert_array_equal(found.shares, alone.shares)
 
 
-def test_other_shapes_carry_over(spaces, templates):
+def test_other_shapes_carry_over(lessons, ranked):
     """Stages of a network that the model has not seen: eight measurements, seeded."""
-    lessons = lessons_of(gathered(spaces), templates)
     assert len({one.shape for one in lessons}) > 1
-    for left in leave_one_out(lessons, templates, seeds=1):
+    for left in ranked:
         assert left.shares.shape == (1, 6)
         assert (np.diff(left.shares[0]) >= 0).all()
         assert left.shares[0][3] > 0.9

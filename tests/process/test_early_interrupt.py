@@ -21,7 +21,7 @@ KILL = "os.kill(os.getpid(), signal.SIGINT)"
 
 def ended(before: str = "", within: str = "pass", behind: str = "") -> tuple[int, str]:
     code = CODE.format(before=before, within=within, behind=behind)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     return done.returncode, done.stderr.strip()
 
 

@@ -39,7 +39,7 @@ def installed(tmp_path, monkeypatch):
 def test_a_worker_imports_neither_torch_nor_what_xgboost_looks_for(installed):
     child = Child(Entry("test_lean_imports", "serve"))
     try:
-        found, files, looking = child.call([*UNUSED, "tvm", "xgboost"], timeout=60)
+        found, files, looking = child.call([*UNUSED, "tvm", "xgboost"], timeout=600)
     finally:
         child.kill()
     *unused, tvm, xgboost = found

@@ -104,7 +104,7 @@ def test_a_killed_tuner_holds_no_claim(path):
     claimed, forever = context.Event(), context.Event()
     tuner = context.Process(target=_claim_and_wait, args=(path, claimed, forever))
     tuner.start()
-    assert claimed.wait(20)
+    assert claimed.wait(120)
     with Journal(path) as mine:
         assert _claims(mine) == {A, B}
         os.kill(tuner.pid, signal.SIGKILL)

@@ -44,7 +44,7 @@ def test_nothing_needs_nothing() -> None:
 
 
 def test_ten_thousand_buffers_are_placed_in_seconds() -> None:
-    started = time.monotonic()
+    started = time.process_time()
     chain = [Lifetime(1024, call, call + 1) for call in range(10_000)]
     assert plan_offsets(chain)[1] == 2 * 1024
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8

@@ -32,7 +32,7 @@ def _conversation(asker, after_a_round=lambda: None, first=0):
             for i, workload in enumerate(WORKLOADS)
         ]
         for workload, future in zip(WORKLOADS, futures, strict=True):
-            answer = future.result(60)
+            answer = future.result(300)
             heard.append(answer)
             told[workload] = [Trial(c, seconds=seconds(workload, vars(c.config))) for c in answer]
         after_a_round()
@@ -102,4 +102,4 @@ def test_processes_that_die_again_and_again_end_the_run(parallel, monkeypatch):
     monkeypatch.setattr(Child, "call", die)
     future = parallel.ask(Question(6, WORKLOADS[0], ("replay",), 0, 16, ()))
     with pytest.raises(EnvironmentFault, match="search's process died of SIGKILL"):
-        future.result(60)
+        future.result(300)

@@ -35,7 +35,7 @@ class SlowMeasurer:
 
     def submit(self, job):
         if self._first is not None:
-            assert self._first.failing.wait(60)
+            assert self._first.failing.wait(300)
         future = Future()
         self.measured.append(job.config)
         if len(self.measured) <= self._lives:
@@ -95,7 +95,7 @@ def _both(path, trials, measurers, **options):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive(), "a tuner never ends"
     return ends
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +21,9 @@ _LARGEST_STEP_ERROR = 1 / 16
 """The share of a result's step that rounding a bias to steps of the products may move it by."""
 _LARGEST_RELATIVE_ERROR = 2.0**-13
 """The same share of what a layer's sums typically come to, where its result is float32."""
+
+# Integers that are looked at together, which are some megabytes as float32 and int64.
+_PART = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,13 @@ def _centred(graph: Graph, weight: Operation) -> np.ndarray | str:
     return integers
 
 
+def _parts(weight: np.ndarray) -> Iterator[np.ndarray]:
+    """Some outputs of a weight after the other, [outputs, the rest]: some megabytes at once."""
+    rows = weight.reshape(len(weight), math.prod(weight.shape[1:]))
+    step = max(1, _PART // max(1, rows.shape[1]))
+    return (rows[start : start + step] for start in range(0, max(1, len(rows)), step))
+
+
 def _with_bias(
     x: str, scheme: Scheme, integers: np.ndarray, weight_dtype: str, product: np.ndarray,
     real: np.ndarray,
@@ -105,10 +117,15 @@ def _with_bias(
     sums = np.rint(np.divide(real, product, out=np.zeros_like(real), where=has_step))
     least, most = INTEGER_RANGE[scheme.dtype]
     farthest = max(scheme.zero_point - least, most - scheme.zero_point)
-    rows = np.array([np.abs(row).sum(dtype=np.int64) for row in integers], np.float64)
+    rows = np.concatenate(
+        [np.abs(part).sum(axis=1, dtype=np.int64) for part in _parts(integers)], dtype=np.float64
+    )
     if np.any(rows * farthest + np.abs(sums) > _LARGEST_SUM):
         return "its sums, bias included, do not fit 32 bits"
-    squares = np.array([np.square(row.astype(np.float32)).sum() for row in integers], np.float64)
+    squares = np.concatenate(
+        [np.square(part.astype(np.float32)).sum(axis=1) for part in _parts(integers)],
+        dtype=np.float64,
+    )
     typical = np.abs(product) * np.sqrt(squares) * (most - least) / 4
     return IntegerOperands(
         x, scheme, integers.astype(np.int8), weight_dtype, product.astype(np.float32),

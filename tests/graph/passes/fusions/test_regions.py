@@ -197,9 +197,9 @@ def tree_size(node: Fusion) -> int:
 
 @pytest.mark.parametrize("kind", CHAINS)
 def test_long_chains_become_fusions_of_bounded_size(kind):
-    started = time.monotonic()
+    started = time.process_time()
     graph = optimise(from_model(chain(kind, 1200)), host_cpu())
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     fusions = [n for n in graph.nodes if isinstance(n, Fusion)]
     assert max(map(tree_size, fusions)) <= LARGEST_EXPRESSION
     assert max(len(n.inputs) for n in fusions) <= LARGEST_INPUTS
@@ -215,11 +215,11 @@ def test_chains_of_shared_values_compile_and_agree(kind, length, tmp_path):
     (expected,) = run_onnxruntime(path, feeds).values()
     (result,) = evaluate(graph, feeds).values()
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
-    started = time.monotonic()
+    started = time.process_time()
     fusions = {n.key: n for n in graph.nodes if isinstance(n, Fusion)}
     for fusion in fusions.values():
         lower(scheduled_prim_func(fusion, host_cpu()), host_cpu())
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 ATTRIBUTES = {
