@@ -88,26 +88,25 @@ def leave_one_out(
     notify: Callable[[str], None] = lambda text: None,
     jobs: int = 1,
     least: int = 0,
-    besides: Sequence[Lesson] = (),
     groups: Groups = EACH,
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes.
 
     jobs: processes, which take a group at a time, of registered templates if more than one; the
     result is the same with any number. least:
-    lessons of fewer configurations are learnt from and not ranked, nor are those besides.
+    lessons of fewer configurations are learnt from and not ranked.
     groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
     groupings: dict[str, list[Lesson]] = defaultdict(list)
-    shapes = shapes_of_templates([*lessons, *besides])
+    shapes = shapes_of_templates(lessons)
     for one in lessons:
         if len(one.seconds) >= least and len(shapes[preferred(one, templates).name]) > 1:
             group = (
                 str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
             )
             groupings[group].append(one)
-    work = _Work([*lessons, *besides], templates, seeds, groups.models or seeds)
+    work = _Work(lessons, templates, seeds, groups.models or seeds)
     found: dict[str, list[LeftOut]] = {}
     for group, left in _each(work, groupings, jobs):
         found[group] = left

@@ -27,8 +27,7 @@ class Lesson:
     """The usable trials of one workload.
 
     seconds are infinite for failures; configs, templates and how they were drawn are in their
-    order. Slow configurations need not be told apart: a trial weighs exp(-slowness * target), as a
-    share of its workload's weight.
+    order.
     """
 
     workload: Workload
@@ -38,7 +37,6 @@ class Lesson:
     seconds: np.ndarray
     columns: Mapping[str, np.ndarray]
     drawn: tuple[str, ...]
-    slowness: float = 1.5
 
     @property
     def targets(self) -> np.ndarray:

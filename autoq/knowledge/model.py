@@ -49,6 +49,9 @@ With less a choice is about as often wrong as right (`search/README.md`, on reco
 
 # Of a workload, trials that each training takes; others change with the seed.
 _MOST_TRIALS = 400
+# Slow ones need not be told apart: a trial weighs exp(-_SLOWNESS * target), as a share of its
+# workload's weight.
+_SLOWNESS = 1.5
 # Perceptrons of a model: they are right more often than its boosters, and each member counts alike.
 _PERCEPTRONS = 8
 
@@ -196,7 +199,7 @@ def trained(
     targets = np.concatenate([one.targets[rows] for one, rows in learnt])
     # Every workload counts alike, however many of its configurations were recorded.
     weights = np.concatenate(
-        [own / own.sum() for own in (np.exp(-one.slowness * one.targets[rows])
+        [own / own.sum() for own in (np.exp(-_SLOWNESS * one.targets[rows])
                                      for one, rows in learnt)]
     )  # fmt: skip
     weights /= weights.mean()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bench_attainable
 import bench_knowledge
-import bench_training
 import numpy as np
 import pytest
+
+from autoq.knowledge.evaluation import Groups
 
 
 def test_what_is_attainable_is_of_a_half_that_its_own_model_has_not_seen(monkeypatch, lessons):
@@ -41,21 +42,10 @@ def test_columns_can_be_left_out_of_a_lesson(lessons):
     assert set(bench_knowledge.without(lessons[0], []).columns) == set(lessons[0].columns)
 
 
-def test_a_thinned_lesson_keeps_its_fastest_and_its_default(lessons):
-    thin = bench_training.thinned(lessons[0], 4)
-    assert bench_training.thinned(lessons[0], len(lessons[0].seconds)) is lessons[0]
-    assert len(thin.seconds) < len(lessons[0].seconds)
-    assert thin.seconds.min() == lessons[0].seconds.min()
-    assert thin.drawn.count("default") == lessons[0].drawn.count("default") == 1
-    full = dict(zip(lessons[0].configs, lessons[0].seconds, strict=True))
-    assert [full[one] for one in thin.configs] == thin.seconds.tolist()
-    assert all(len(column) == len(thin.seconds) for column in thin.columns.values())
-
-
 def test_defaults_stand_beside_first_predictions(lessons, templates):
-    found = bench_knowledge.leave_one_out(lessons, templates, 2)
+    found = bench_knowledge.leave_one_out(lessons, templates, 2, groups=Groups(models=1))
     data = bench_knowledge.result(found, 2, 0)
-    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2)
+    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2, groups=Groups(models=1))
     assert bench_knowledge.result(shared, 2, 0) == data
     assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
     for row in data["cases"]:

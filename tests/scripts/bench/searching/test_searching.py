@@ -10,16 +10,13 @@ from types import SimpleNamespace
 import bench_compiling
 import bench_knowing_search
 import bench_search_step
-import bench_training
 import numpy as np
 import pytest
-from recorded_layers import records_of
 from with_nvcc import needs_nvcc
 
 from autoq.devices import resolve
 from autoq.knowledge.lessons import shape_of
 from autoq.records.recorded_space import read_space
-from autoq.replaying.loading import shipped_spaces
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.registry import matching
@@ -110,20 +107,3 @@ def test_a_search_step_is_timed(templates, paths):
     assert row["sample_seconds"] > 0 and row["encode_seconds"] > 0
     step = bench_search_step.step_row(fitting, workload, target)
     assert 0 < step["step_seconds"] <= step["longest_seconds"]
-
-
-def test_what_teaches_is_compared(monkeypatch, paths, tmp_path):
-    other = next(p for p in shipped_spaces() if "28x28x192-192-g192" in p.name)
-    monkeypatch.setattr(bench_training, "shipped_spaces", lambda: [*paths, other])
-    monkeypatch.setattr(bench_training, "shipped_records", lambda: [records_of(paths, tmp_path)])
-    output = tmp_path / "training.json"
-    arguments = ["--folds", "2", "--seeds", "1", "-o", str(output)]
-    monkeypatch.setattr(sys, "argv", ["bench_training.py", *arguments])
-    bench_training.main()
-    data = json.loads(output.read_text())
-    # A workload of a single record teaches nothing.
-    assert (data["spaces"], data["records"]) == (3, 0)
-    assert set(data["variants"]) == set(bench_training.VARIANTS)
-    for rows in data["variants"].values():
-        assert rows["all"]["spaces"] == rows["conv2d_grouped"]["spaces"] == 3
-        assert 1 <= rows["all"]["default"]["mean"] <= rows["all"]["default"]["worst"]

@@ -37,7 +37,7 @@ def test_tiles_that_fill_the_device_are_not_divided(rows):
 
 
 def test_parts_that_do_not_run_at_once_count_as_two_waves():
-    """An H200 runs 30 clusters of four blocks, so that 32 take twice as long; of pairs it runs 66."""
+    """An H200 runs 30 clusters of four blocks, so that 32 take twice as long, and 66 pairs."""
     config = replace(
         TEMPLATE.default(FEW_TILES, TARGET), split_k=4, consumers=2, k_groups=1, row_blocks=1
     )
