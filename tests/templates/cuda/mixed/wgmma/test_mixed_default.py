@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from ptx.kernels import assert_right_emulated
+from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.mixed.wgmma.cost import estimate
 from autoq.templates.cuda.mixed.wgmma.float_gemm_wgmma import TEMPLATE
@@ -46,3 +48,21 @@ def test_parts_that_do_not_run_at_once_count_as_two_waves():
     assert estimate(FEW_TILES, config, TARGET) > 1.4 * estimate(fewer, config, TARGET)
     pairs = replace(config, split_k=2)
     assert estimate(FEW_TILES, pairs, TARGET) < 1.1 * estimate(fewer, pairs, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "workload",
+    [
+        FloatGemm(16, 520, 2048, weight_dtype="int4", group=128, residual=True),
+        FloatGemm(8, 256, 1536, "bfloat16", "int8", "bfloat16", bias=True),
+        FloatGemm(3, 136, 2048, "bfloat16", "uint4", "bfloat16", group=64, zero_points=True),
+        FloatGemm(20, 264, 1600, "float8_e4m3fn", "float8_e4m3fn", x_scale=True, batch=2),
+        FloatGemm(33, 72, 1600, weight_left=True, out_dtype="float32"),
+    ],
+    ids=str,
+)
+def test_divided_defaults_are_right(workload):
+    config = TEMPLATE.default(workload, TARGET)
+    assert config.split_cluster and config.split_k in (4, 8)
+    assert_right_emulated(TEMPLATE, workload, config, TARGET)
