@@ -1,4 +1,4 @@
-"""A list to measure without looking back: a model's best, and in every fourth place an estimate's.
+"""A list to measure without looking back: a model's best, and in every eighth place an estimate's.
 
 A model of records says little of what is unlike all that taught it. The estimates of one template
 know every workload, and are wrong by what they leave out alone: where one is lost, the other often
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-_EVERY = 4
+_EVERY = 8
 
 
 def listed(

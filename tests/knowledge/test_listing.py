@@ -5,19 +5,19 @@ import numpy as np
 from autoq.knowledge.listing import listed
 
 
-def test_every_fourth_place_goes_to_the_estimates_of_the_template_that_leads():
-    slowness = np.arange(12.0)
-    templates = ["a", "b"] * 6
-    estimates = np.where(slowness % 2 == 0, 20 - slowness, 1e-9)
-    found = listed(slowness, estimates, templates, 9)
+def test_every_eighth_place_goes_to_the_estimates_of_the_template_that_leads():
+    slowness = np.arange(24.0)
+    templates = ["a", "b"] * 12
+    estimates = np.where(slowness % 2 == 0, 40 - slowness, 1e-9)
+    found = listed(slowness, estimates, templates, 17)
     # Of a, whose rows are even, the last ones have the least estimates.
-    assert found.tolist() == [0, 1, 2, 10, 3, 4, 5, 8, 6]
+    assert found.tolist() == [*range(7), 22, *range(7, 14), 20, 14]
 
 
 def test_of_equal_estimates_the_model_says_which_is_first():
-    slowness = np.array([0.0, 5.0, 1.0, 4.0, 2.0, 3.0])
-    found = listed(slowness, np.full(6, 1e-6), ["a"] * 6, 6)
-    assert found.tolist() == [0, 2, 4, 5, 3, 1]
+    slowness = np.random.default_rng(0).permutation(20.0 * np.arange(1, 21))
+    found = listed(slowness, np.full(20, 1e-6), ["a"] * 20, 20)
+    assert found.tolist() == np.argsort(slowness).tolist()
 
 
 def test_a_list_is_of_the_model_alone_where_nothing_is_estimated():
