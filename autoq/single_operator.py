@@ -19,7 +19,7 @@ from autoq.records.database import Database
 from autoq.runtime.dlpack import ARRAYS, tensor_of
 from autoq.runtime.kernel import CpuKernel, Kernel
 from autoq.scratch import sweep
-from autoq.templates.workload import Constants, Workload
+from autoq.templates.workload import Constants, Workload, as_workload
 
 
 class CompiledOperator:
@@ -104,8 +104,7 @@ def operator(
     Raises InputError, RecordError or TargetError for what the user gave, BuildError when an untuned
     kernel does not compile.
     """
-    if not isinstance(workload, Workload):
-        raise InputError(f"workload: expected a Workload, found {type(workload).__name__}")
+    workload = as_workload(workload)
     given = checked_constants(workload, {} if constants is None else constants)
     cache = None if cache_dir is None else as_path(cache_dir)
     if cache is not None:

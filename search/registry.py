@@ -8,12 +8,12 @@ from typing import Any
 
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategies.annealing import Annealing
-from autoq.search.strategies.beforehand import Prior
 from autoq.search.strategies.classifier import Classifier
 from autoq.search.strategies.diverse_annealing import DiverseAnnealing
 from autoq.search.strategies.ideas import OTHERWISE, WITHOUT
 from autoq.search.strategies.informed import Informed
 from autoq.search.strategies.metaschedule import MetaSchedule
+from autoq.search.strategies.prior_mean import Prior
 from autoq.search.strategies.random_search import RandomSearch
 from autoq.search.strategies.tpe import Tpe
 from autoq.search.strategy import Strategy

@@ -276,6 +276,13 @@ class Workload(ABC):
         return key_fields(self)
 
 
+def as_workload(given: object) -> Workload:
+    """What a user gave as a workload; raises InputError for anything else."""
+    if isinstance(given, Workload):
+        return given
+    raise InputError(f"workload: expected a Workload, found {type(given).__name__}")
+
+
 def key_fields(value: Any) -> dict[str, Any]:
     """The fields of a dataclass that make it equal to another, dataclasses in it likewise."""
     fields = [field.name for field in dataclasses.fields(value) if field.compare]

@@ -93,9 +93,8 @@ def leave_one_out(
     """Rank every lesson by models of all lessons of other shapes.
 
     jobs: processes, which take a group at a time, of registered templates if more than one; the
-    result is the same with any number. least:
-    lessons of fewer configurations are learnt from and not ranked.
-    groups: what is left out together, and how often a model is trained.
+    result is the same with any number. least: lessons of fewer configurations are learnt from and
+    not ranked. groups: what is left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
     groupings: dict[str, list[Lesson]] = defaultdict(list)

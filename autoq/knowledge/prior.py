@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from autoq.knowledge.model import KnowledgeModel
-from autoq.search.strategies.beforehand import Prior
+from autoq.search.strategies.prior_mean import Prior
 from autoq.search.union import UnionSpace
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload

@@ -21,7 +21,7 @@ from autoq.measure.job import load_registry
 from autoq.process.child import Child, ChildCrash, Entry
 from autoq.process.pool import ChildPool
 from autoq.search.registry import make_strategy
-from autoq.search.strategies.beforehand import Prior
+from autoq.search.strategies.prior_mean import Prior
 from autoq.search.strategy import Strategy
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace

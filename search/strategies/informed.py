@@ -15,10 +15,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from autoq.search.search_space import SearchSpace
-from autoq.search.strategies.beforehand import Beforehand, Prior
 from autoq.search.strategies.climbing import Climber
 from autoq.search.strategies.history import History
 from autoq.search.strategies.ideas import Ideas
+from autoq.search.strategies.prior_mean import Prior, PriorMean
 from autoq.search.strategies.process_choice import ProcessChoice
 from autoq.search.strategies.shares import shares_of
 from autoq.search.strategies.trees_choice import TreesChoice
@@ -49,11 +49,11 @@ class Informed(Generic[C]):
         self._history = History(space)
         self._rng = np.random.default_rng(seed)
         self._climber = Climber(space, self._rng, self._history, ideas.climbs)
-        self._beforehand = Beforehand(space, prior, self._climber.pool)
-        self._process = ProcessChoice(self._climber, self._beforehand)
+        self._prior_mean = PriorMean(space, prior, self._climber.pool)
+        self._process = ProcessChoice(self._climber, self._prior_mean)
         self._learner: ProcessChoice[C] | TreesChoice[C] = self._process
         if not ideas.gaussian:
-            self._learner = TreesChoice(self._climber, self._beforehand, ideas.models, seed)
+            self._learner = TreesChoice(self._climber, self._prior_mean, ideas.models, seed)
 
     @property
     def batch(self) -> int:
@@ -82,7 +82,7 @@ class Informed(Generic[C]):
         A prior that was given ranks the members that it knows together; each of the others has its
         share, the best by its estimates, since nothing else would ever try it.
         """
-        apart = self._beforehand.strangers
+        apart = self._prior_mean.strangers
         together = [i for i in range(self._space.member_count) if i not in apart]
         if not apart:
             return self._process.before_trials(together, n)
@@ -98,7 +98,7 @@ class Informed(Generic[C]):
         """The best of a member by its doubted estimates."""
         if not n:
             return []
-        estimated = self._beforehand.estimated
+        estimated = self._prior_mean.estimated
         codes, guesses = self._climber.climbed([member], lambda codes: estimated(codes)[None])
         doubted = guesses[0] + self._ideas.doubt * self._rng.standard_normal(len(codes))
         return self._history.unseen(codes[np.argsort(doubted, kind="stable")])[:n]

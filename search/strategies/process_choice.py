@@ -11,9 +11,9 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.strategies.beforehand import Beforehand
 from autoq.search.strategies.climbing import Climber
 from autoq.search.strategies.gaussian import Beliefs, Ranks, Sites, fitted, unmeasured
+from autoq.search.strategies.prior_mean import PriorMean
 
 C = TypeVar("C")
 
@@ -34,16 +34,16 @@ class ProcessChoice(Generic[C]):
 
     Args:
         climber: of the search.
-        beforehand: what is believed before anything is measured.
+        prior_mean: what is believed before anything is measured.
     """
 
-    def __init__(self, climber: Climber[C], beforehand: Beforehand[C]) -> None:
-        self._climber, self._beforehand = climber, beforehand
+    def __init__(self, climber: Climber[C], prior_mean: PriorMean[C]) -> None:
+        self._climber, self._prior_mean = climber, prior_mean
         self._ranks: Ranks | None = None
 
     def before_trials(self, members: Sequence[int], n: int) -> list[int]:
         """At most n unseen codes of members, the best by a prior that errs alike for the alike."""
-        believed = self._beforehand.of
+        believed = self._prior_mean.of
         codes, _ = self._climber.climbed(members, lambda codes: believed(codes)[None])
         codes = self._unseen(codes)
         beliefs = unmeasured(self._sites(codes), _DEVIATION, _REACH)
@@ -52,7 +52,7 @@ class ProcessChoice(Generic[C]):
     def chosen(self, told: np.ndarray, targets: np.ndarray, n: int) -> list[int]:
         """At most n unseen codes that may be the fastest, given codes [m] and log seconds [m]."""
         given = self._given(targets)
-        turns, weights = (_INFORMED, _WEIGHTS) if self._beforehand.given else (_ALONE, (0.0,))
+        turns, weights = (_INFORMED, _WEIGHTS) if self._prior_mean.given else (_ALONE, (0.0,))
         found = fitted(self._sites(told[given]), targets[given], weights)
         fits = {fit.weight: fit for fit in found}
         likeliest = max(fits.values(), key=lambda fit: fit.likelihood).weight
@@ -85,9 +85,9 @@ class ProcessChoice(Generic[C]):
         space = self._climber.space
         if self._ranks is None:
             reference = space.encode_codes(self._climber.pool())
-            self._ranks = Ranks(reference, self._beforehand.estimate)
+            self._ranks = Ranks(reference, self._prior_mean.estimate)
         points = self._ranks.of(space.encode_codes(codes))
-        return Sites(points, space.members_of(codes), self._beforehand.of(codes))
+        return Sites(points, space.members_of(codes), self._prior_mean.of(codes))
 
     def _unseen(self, codes: np.ndarray) -> np.ndarray:
         return np.array(self._climber.history.unseen(codes), np.int64)

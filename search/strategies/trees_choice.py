@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from autoq.search.strategies.beforehand import Beforehand
 from autoq.search.strategies.climbing import Climber
+from autoq.search.strategies.prior_mean import PriorMean
 
 if TYPE_CHECKING:
     import xgboost
@@ -27,16 +27,16 @@ class TreesChoice(Generic[C]):
 
     Args:
         climber: of the search.
-        beforehand: what is believed before anything is measured, which trees correct.
+        prior_mean: what is believed before anything is measured, which trees correct.
         models: ensembles that choose in turn, one over all trials, several each over another
             resample of them.
         seed: of the ensembles, each of which has one of its own.
     """
 
     def __init__(
-        self, climber: Climber[C], beforehand: Beforehand[C], models: int, seed: int
+        self, climber: Climber[C], prior_mean: PriorMean[C], models: int, seed: int
     ) -> None:
-        self._climber, self._beforehand = climber, beforehand
+        self._climber, self._prior_mean = climber, prior_mean
         self._models, self._seed = models, seed
         self._fits = 0
 
@@ -45,7 +45,7 @@ class TreesChoice(Generic[C]):
 
         told: codes of the trials [m]; targets: their log seconds [m].
         """
-        space, believed = self._climber.space, self._beforehand.of
+        space, believed = self._climber.space, self._prior_mean.of
         rest = targets - believed(told)
         count = min(self._models, n)
         models = self._grown(space.encode_codes(told), rest - np.median(rest), count)

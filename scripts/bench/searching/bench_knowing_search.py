@@ -30,8 +30,8 @@ from autoq.replaying.report import overall, table, to_json
 from autoq.search.compare import FRACTIONS, Comparison, summarise
 from autoq.search.registry import STRATEGIES, MakeStrategy
 from autoq.search.replay import optimum, replay
-from autoq.search.strategies.beforehand import Prior
 from autoq.search.strategies.informed import Informed
+from autoq.search.strategies.prior_mean import Prior
 from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.registry import matching

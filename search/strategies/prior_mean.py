@@ -1,4 +1,4 @@
-"""What is believed of configurations before anything is measured: by a prior, and by estimates."""
+"""The prior mean of a search: log seconds of configurations as believed before any trial."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Prior = Callable[[np.ndarray], np.ndarray]
 anything is measured: float64 [n], NaN where nothing is known."""
 
 
-class Beforehand(Generic[C]):
-    """Beliefs of the codes of a space.
+class PriorMean(Generic[C]):
+    """What a prior and the templates' estimates say of the codes of a space.
 
     Args:
         space: what is searched.
@@ -28,6 +28,7 @@ class Beforehand(Generic[C]):
     Attributes:
         given: whether there is a prior, and it knows some member of the space.
         strangers: members that it does not know.
+        estimate: column of the templates' estimates among the features, None without one.
     """
 
     def __init__(
@@ -38,7 +39,6 @@ class Beforehand(Generic[C]):
         self._believed: dict[int, float] = {}
         names = space.feature_names
         self.estimate = names.index(ESTIMATE) if ESTIMATE in names else None
-        """Column of the templates' estimates, None without one."""
         self.strangers = list(range(space.member_count))
         if prior is not None:
             self.strangers = _unknown_members(space, prior)
