@@ -20,6 +20,11 @@ _OTHER_REGISTERS = 40
 _BLOCK_CLOCKS = 1500.0
 # Rows padded instead of swizzled took 1.06 to 1.6 times as long in six pairs on an H200.
 _PADDED_ROWS = 1.3
+# Of products of nibbles that the compiler emulates, the clocks of one of bytes, and bytes of a tile
+# that a multiprocessor unpacks in a clock: with these, nineteen recorded spaces of 4-bit
+# convolutions rank best by estimate (H200).
+_EMULATED_PRODUCTS = 48.0
+_UNPACKED_BYTES_A_CLOCK = 32.0
 
 
 def tiling_seconds(tiling: MmaSyncTiling, target: Target) -> float:
@@ -37,20 +42,25 @@ def _resident(tiling: MmaSyncTiling, target: Target) -> int:
 
 
 def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
-    """Clocks by the slowest of tensor cores, L2 and shared memory, and how well they are kept busy.
+    """Clocks by the slowest of tensor cores, L2, shared memory and unpacking, and how busy they are.
 
     Four warps, or two stages of loads under way in each of several blocks, hide latency.
     """
     config, resident = tiling.config, _resident(tiling, target)
     multiplies = target.int8_rate / 2 / target.units / GUESSED_CLOCK_HZ
+    if config.compute == "s4" and not target.has_int4_mma:
+        multiplies /= _EMULATED_PRODUCTS
     warps = config.threads // 32
     taps = tiling.weight_rows // config.block_n
-    read = tiling.pixel_rows / taps / (2 if tiling.unpacks_pixels else 1)
+    pixels = tiling.pixel_rows / taps
+    read = pixels / (2 if tiling.unpacks_pixels else 1)
     read += config.block_n / (2 if tiling.unpacks_weights else 1)
+    unpacked = pixels * tiling.unpacks_pixels + config.block_n * tiling.unpacks_weights
     per_byte = most(
         config.block_m * config.block_n / multiplies,
         read / L2_BYTES_A_CLOCK,
         warps * (config.warp_m * read_again(tiling) + config.warp_n) / SMEM_BYTES_A_CLOCK,
+        unpacked / _UNPACKED_BYTES_A_CLOCK,
     )
     under_way = most(1, least(config.stages, tiling.steps) - 1)
     idle = most(1.0, 4 / (warps * resident), 3 / (under_way * resident))

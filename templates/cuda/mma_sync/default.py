@@ -31,20 +31,25 @@ def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
     """The legal candidate of least estimated time."""
     conv = as_conv2d(workload)
     legal = space(workload, target)
-    candidates = _default_candidates(compute_types(conv, target)[0], target)
+    computes = compute_types(conv, target)
+    candidates = itertools.chain(*(_default_candidates(one, target) for one in computes))
     return least(
         legal, candidates, lambda config: tiling_seconds(MmaSyncTiling(conv, config), target)
     )
 
 
 def _default_candidates(compute: str, target: Target) -> Iterator[MmaSyncConfig]:
-    """Swizzled tiles, with fragments held in registers too where copies need none."""
+    """Swizzled tiles, and those of boxes, whose pixels are copied once for all taps.
+
+    Of bytes, fragments of a box are held in registers too, where copies need none.
+    """
     for tile, chunk, stages in itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2)):
         plain = MmaSyncConfig(*tile, chunk, False, stages, True, 1, compute)
         yield plain
-        if copies_bypass_registers(plain, target) and chunk < 4:
-            for columns, images in itertools.product((1, 2, 4), (False, True)):
-                yield replace(plain, duplicates="register", box_columns=columns, images=images)
+        if plain.unpacks or (copies_bypass_registers(plain, target) and chunk < 4):
+            ways = ("register", "shared") if plain.unpacks else ("register",)
+            for duplicates, columns, images in itertools.product(ways, (1, 2, 4), (False, True)):
+                yield replace(plain, duplicates=duplicates, box_columns=columns, images=images)
 
 
 def estimated_seconds(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> float:

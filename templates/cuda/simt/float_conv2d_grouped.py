@@ -37,6 +37,12 @@ _MOST_CHANNELS = 8
 """16 bytes of 16-bit floats."""
 _MOST_SUMS = 64
 """Float32 sums of a thread, beside which its weights need registers too."""
+_GROUPED_CHANNELS = 4
+_ENOUGH_THREADS = 448
+"""Channels of a thread in groups of several, and threads of a multiprocessor, of the default.
+
+With them ten recorded spaces take 1.02 times their best on average and 1.11 at most (H200).
+"""
 
 
 @dataclass(frozen=True)
@@ -86,17 +92,27 @@ def sums_fit(config: FloatGroupedConfig) -> bool:
 
 
 def default(workload: FloatConv2d, target: Target) -> FloatGroupedConfig:
-    """Four pixels of 16 bytes, fewer pixels where the image is too small to fill the device.
+    """Four pixels of 16 bytes; of fewer where too few threads would be left to fill the device.
 
-    Weights of groups of several channels are most of what is read, once for all of a thread's
-    pixels: there fewer threads are worth it.
+    Two pixels share what they read of x, so that channels become fewer before the last pixel.
+    Weights of groups of several channels are read for each channel: four at once.
     """
-    channels = _most_channels(workload)
-    threads = math.prod(workload.y_shape) // channels
-    enough = (512 if workload.groups == workload.c else 64) * target.units
     pixels = 4
-    while pixels > 1 and (pixels > workload.q or threads < pixels * enough):
+    while pixels > workload.q:
         pixels //= 2
+    channels = _most_channels(workload)
+    if not _depthwise(workload):
+        channels = math.gcd(channels, _GROUPED_CHANNELS)
+    rows = workload.n * workload.p
+
+    def threads() -> int:
+        return rows * blocks_for(workload.q, pixels) * (workload.k // channels)
+
+    while threads() < _ENOUGH_THREADS * target.units and (pixels > 2 or channels > 1):
+        if pixels > 2:
+            pixels //= 2
+        else:
+            channels //= 2
     return FloatGroupedConfig(pixels=pixels, channels=channels)
 
 
