@@ -42,7 +42,7 @@ def _resident(tiling: MmaSyncTiling, target: Target) -> int:
 
 
 def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
-    """Clocks by the slowest of tensor cores, L2, shared memory and unpacking, and how busy they are.
+    """Clocks by the slowest of tensor cores, L2, shared memory and unpacking, and how busy each is.
 
     Four warps, or two stages of loads under way in each of several blocks, hide latency.
     """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gpu_kernels import assert_right, gpu_target, sampled
 from ptx.kernels import assert_right_emulated
+from recorded_times import recorded_times
 from with_nvcc import needs_nvcc
 
 from autoq.errors import InputError
@@ -89,3 +90,11 @@ def test_dense_ones_and_bfloat16_before_ampere_are_not_matched() -> None:
 def test_groups_that_divide_no_channels_are_refused() -> None:
     with pytest.raises(InputError, match="groups 5 do not divide the 24 and 24 channels"):
         replace(DEPTHWISE, groups=5)
+
+
+def test_untuned_configurations_are_among_the_fast_ones_that_were_recorded():
+    found = recorded_times(TEMPLATE, "H200", 36, lambda one: isinstance(one, FloatConv2d))
+    ratios = [one.default_over_best for one in found]
+    assert len(ratios) >= 10
+    assert max(ratios) < 1.15
+    assert np.mean(ratios) < 1.05
