@@ -196,8 +196,8 @@ def case_of(one: Choices, measured: Mapping[Candidate, float | None]) -> dict[st
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Of all rows and of each family, times over those of the records.
 
-    What a model knew nothing of is left to the default; `, promised` leaves to it besides where the
-    model promises less, as `compile` does.
+    Where a way has no candidate, as where a model knew nothing, the default stands in its place;
+    `, promised` leaves to it besides where the model promises less, as `compile` does.
     """
     found = {}
     timed = dict.fromkeys(
@@ -211,7 +211,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         ways = {}
         for way, least in (("default", 1.0), *promising):
             taken = [
-                row[f"{way}_us"] is not None and row.get(f"{way}_promised", 1.0) >= least
+                row.get(f"{way}_us") is not None and row.get(f"{way}_promised", 1.0) >= least
                 for row in own
             ]
             ratios = [

@@ -78,6 +78,16 @@ def test_choices_are_timed_and_summed_up(monkeypatch, templates, tmp_path, in_th
     assert case["shape_left_out_promised"] == 1.1
 
 
+def test_a_way_that_some_workloads_lack_leaves_them_to_the_default():
+    rows = [
+        {"family": "one", "record_us": 2.0, "default_us": 3.0, "halved_us": 2.5},
+        {"family": "one", "record_us": 2.0, "default_us": 4.0},
+    ]
+    found = bench_predicted.summary(rows)["all"]["halved"]
+    assert (found["cases"], found["predicted"]) == (2, 1)
+    assert (found["mean"], found["worst"]) == (1.625, 2.0)
+
+
 def test_recorded_times_stand_for_measured_ones(paths, templates, tmp_path, capsys):
     target = resolve("cuda:sm_90a").target
     recorded = read_space(paths[0])
