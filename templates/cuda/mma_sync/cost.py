@@ -20,11 +20,13 @@ _OTHER_REGISTERS = 40
 _BLOCK_CLOCKS = 1500.0
 # Rows padded instead of swizzled took 1.06 to 1.6 times as long in six pairs on an H200.
 _PADDED_ROWS = 1.3
-# Of products of nibbles that the compiler emulates, the clocks of one of bytes, and bytes of a tile
-# that a multiprocessor unpacks in a clock: with these, nineteen recorded spaces of 4-bit
-# convolutions rank best by estimate (H200).
+# Of a product of nibbles that the compiler emulates, the clocks by those of one of bytes; bytes of a
+# tile that a multiprocessor unpacks in a clock, and how much longer it takes for those that waited in
+# shared memory. With these, nineteen recorded spaces of 4-bit convolutions rank best by estimate, and
+# 38 pairs of untuned choices are told apart (H200).
 _EMULATED_PRODUCTS = 48.0
 _UNPACKED_BYTES_A_CLOCK = 32.0
+_STAGED_UNPACKING = 1.5
 
 
 def tiling_seconds(tiling: MmaSyncTiling, target: Target) -> float:
@@ -56,6 +58,7 @@ def _estimated_clocks(tiling: MmaSyncTiling, target: Target) -> float:
     read = pixels / (2 if tiling.unpacks_pixels else 1)
     read += config.block_n / (2 if tiling.unpacks_weights else 1)
     unpacked = pixels * tiling.unpacks_pixels + config.block_n * tiling.unpacks_weights
+    unpacked *= _STAGED_UNPACKING if config.compute == "s8_staged" else 1.0
     per_byte = most(
         config.block_m * config.block_n / multiplies,
         read / L2_BYTES_A_CLOCK,
