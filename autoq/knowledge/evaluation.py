@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,8 +123,10 @@ def _each(
         for group, held in groupings.items():
             yield group, work.ranked(held)
         return
-    # No fork may follow XGBoost's own threads.
+    # No fork may follow XGBoost's own threads, and numpy's would wait for each other in loops, which
+    # takes the time of the processes beside them.
     context = get_context("spawn")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     begun = work.lessons, tuple(work.templates), work.seeds, work.models
     with ProcessPoolExecutor(jobs, context, _begin, begun) as pool:
         futures = {pool.submit(_ranked, held): group for group, held in groupings.items()}
