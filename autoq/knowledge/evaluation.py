@@ -123,8 +123,8 @@ def _each(
         for group, held in groupings.items():
             yield group, work.ranked(held)
         return
-    # No fork may follow XGBoost's own threads, and numpy's would wait for each other in loops, which
-    # takes the time of the processes beside them.
+    # No fork may follow XGBoost's own threads, and numpy's would wait for each other in loops,
+    # which takes time from the processes beside them.
     context = get_context("spawn")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     begun = work.lessons, tuple(work.templates), work.seeds, work.models

@@ -20,10 +20,10 @@ _OTHER_REGISTERS = 40
 _BLOCK_CLOCKS = 1500.0
 # Rows padded instead of swizzled took 1.06 to 1.6 times as long in six pairs on an H200.
 _PADDED_ROWS = 1.3
-# Of a product of nibbles that the compiler emulates, the clocks by those of one of bytes; bytes of a
-# tile that a multiprocessor unpacks in a clock, and how much longer it takes for those that waited in
-# shared memory. With these, nineteen recorded spaces of 4-bit convolutions rank best by estimate, and
-# 38 pairs of untuned choices are told apart (H200).
+# Of a product of nibbles that the compiler emulates, the clocks by those of one of bytes; bytes of
+# a tile that a multiprocessor unpacks in a clock, and how much longer that takes of those that
+# waited in shared memory. With these, estimates of nineteen recorded spaces of nibbles rank as
+# their times do, and 38 pairs of untuned choices are told apart (H200).
 _EMULATED_PRODUCTS = 48.0
 _UNPACKED_BYTES_A_CLOCK = 32.0
 _STAGED_UNPACKING = 1.5

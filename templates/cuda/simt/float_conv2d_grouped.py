@@ -37,11 +37,10 @@ _MOST_CHANNELS = 8
 """16 bytes of 16-bit floats."""
 _MOST_SUMS = 64
 """Float32 sums of a thread, beside which its weights need registers too."""
-_GROUPED_CHANNELS = 4
-_ENOUGH_THREADS = 448
-"""Channels of a thread in groups of several, and threads of a multiprocessor, of the default.
+_CHANNELS, _ENOUGH_THREADS = 4, 512
+"""Channels of a thread at most, and threads of a multiprocessor at least, of the default.
 
-With them ten recorded spaces take 1.02 times their best on average and 1.11 at most (H200).
+With them 22 recorded spaces take 1.05 times their best on average and 1.26 at most (H200).
 """
 
 
@@ -92,17 +91,14 @@ def sums_fit(config: FloatGroupedConfig) -> bool:
 
 
 def default(workload: FloatConv2d, target: Target) -> FloatGroupedConfig:
-    """Four pixels of 16 bytes; of fewer where too few threads would be left to fill the device.
+    """Four pixels of four channels, fewer where too few threads would be left to fill the device.
 
     Two pixels share what they read of x, so that channels become fewer before the last pixel.
-    Weights of groups of several channels are read for each channel: four at once.
     """
     pixels = 4
     while pixels > workload.q:
         pixels //= 2
-    channels = _most_channels(workload)
-    if not _depthwise(workload):
-        channels = math.gcd(channels, _GROUPED_CHANNELS)
+    channels = math.gcd(_most_channels(workload), _CHANNELS)
     rows = workload.n * workload.p
 
     def threads() -> int:

@@ -36,10 +36,13 @@ def test_estimates_of_nibbles_rank_as_the_hardware_does():
     assert np.mean(found) > 0.7
 
 
-def test_the_least_estimate_of_nibbles_is_among_the_fast_ones():
+def test_the_least_estimates_of_nibbles_are_among_the_fast_ones():
     """Products of nibbles, which the compiler emulates on sm_90, take 3 to 20 times as long."""
-    found = [one.seconds[np.argmin(one.estimates)] / one.seconds.min() for one in _of_nibbles()]
-    assert max(found) < 1.5
+    least = [
+        (one.seconds[np.argsort(one.estimates)[:4]], one.seconds.min()) for one in _of_nibbles()
+    ]
+    assert max(seconds.max() / best for seconds, best in least) < 3
+    assert max(seconds.min() / best for seconds, best in least) < 1.4
 
 
 @pytest.mark.parametrize(("arch", "native"), [("80", True), ("86", True), ("90a", False)])

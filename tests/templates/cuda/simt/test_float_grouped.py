@@ -95,6 +95,6 @@ def test_groups_that_divide_no_channels_are_refused() -> None:
 def test_untuned_configurations_are_among_the_fast_ones_that_were_recorded():
     found = recorded_times(TEMPLATE, "H200", 36, lambda one: isinstance(one, FloatConv2d))
     ratios = [one.default_over_best for one in found]
-    assert len(ratios) >= 10
-    assert max(ratios) < 1.15
-    assert np.mean(ratios) < 1.05
+    assert len(ratios) >= 22
+    assert max(ratios) < 1.3
+    assert np.mean(ratios) < 1.06
