@@ -63,6 +63,8 @@ LONGEST = (
     "cli/test_cli_pruned_flow.py",
     "templates/cuda/simt/test_direct.py",
     "quantization/test_quantize.py",
+    "graph/test_networks.py",
+    "templates/cuda/mma_sync/test_mma_sync_tiling.py",
 )
 """Files that take some 7 CPU seconds and more, the longest first."""
 
