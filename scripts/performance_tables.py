@@ -100,7 +100,7 @@ def networks(results: Results) -> str:
             times = [case["autoq_us"], case["host_us_a_call"]]
             cells = [_whole(times[0]), us(times[1])]
             cells += [_whole(case["peers"].get(peer)) for peer in PEERS]
-            link = f"[{name}.json](../scripts/results/{name}.json), {results[name]['commit']}"
+            link = f"[{name}.json](../scripts/results/{name}.json), {results[name]['commit'][:7]}"
             rows.append([f"{_network(case)}, {_batch(case)}", *cells, _error(case), link])
     return "\n".join(_table(titles, rows))
 

@@ -18,7 +18,7 @@ from autoq.templates.arrays.layout import NHWC
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
-from autoq.templates.workload import Workload
+from autoq.templates.workload import Workload, as_workload
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
 
 Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload | Workload]
@@ -54,11 +54,10 @@ def _given(model: Any) -> list[ModelWorkload]:
     """Workloads that a caller names."""
     if not isinstance(model, Iterable):
         raise InputError(f"model {model!r:.80}: a file, a graph or a sequence of workloads does")
-    listed = [ModelWorkload(one, 1) if isinstance(one, Workload) else one for one in model]
-    for one in listed:
-        if not isinstance(one, ModelWorkload):
-            raise InputError(f"{one!r:.80} among the workloads: expected a Workload")
-    return listed
+    return [
+        one if isinstance(one, ModelWorkload) else ModelWorkload(as_workload(one), 1)
+        for one in model
+    ]
 
 
 def in_layouts(

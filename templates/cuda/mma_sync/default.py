@@ -39,17 +39,23 @@ def default(workload: Conv2d | Gemm, target: Target) -> MmaSyncConfig:
 
 
 def _default_candidates(compute: str, target: Target) -> Iterator[MmaSyncConfig]:
-    """Swizzled tiles, and those of boxes, whose pixels are copied once for all taps.
-
-    Of bytes, fragments of a box are held in registers too, where copies need none.
-    """
+    """Swizzled tiles of pixels in their plain order, and of boxes in the ways worth a try."""
     for tile, chunk, stages in itertools.product(_DEFAULT_TILES, (2, 1, 4), (4, 3, 2)):
         plain = MmaSyncConfig(*tile, chunk, False, stages, True, 1, compute)
         yield plain
-        if plain.unpacks or (copies_bypass_registers(plain, target) and chunk < 4):
-            ways = ("register", "shared") if plain.unpacks else ("register",)
-            for duplicates, columns, images in itertools.product(ways, (1, 2, 4), (False, True)):
-                yield replace(plain, duplicates=duplicates, box_columns=columns, images=images)
+        ways = _ways_of_boxes(plain, target)
+        for duplicates, columns, images in itertools.product(ways, (1, 2, 4), (False, True)):
+            yield replace(plain, duplicates=duplicates, box_columns=columns, images=images)
+
+
+def _ways_of_boxes(plain: MmaSyncConfig, target: Target) -> tuple[str, ...]:
+    """Values of `duplicates`: of nibbles all, since a box is unpacked once for all taps.
+
+    Else fragments in registers, where copies need none and one step's fragments fit.
+    """
+    if plain.unpacks:
+        return "register", "shared"
+    return ("register",) if copies_bypass_registers(plain, target) and plain.CHUNK < 4 else ()
 
 
 def estimated_seconds(workload: Conv2d | Gemm, config: MmaSyncConfig, target: Target) -> float:

@@ -37,7 +37,7 @@ def test_estimates_of_nibbles_rank_as_the_hardware_does():
 
 
 def test_the_least_estimates_of_nibbles_are_among_the_fast_ones():
-    """Products of nibbles, which the compiler emulates on sm_90, take 3 to 20 times as long."""
+    """Products of nibbles, which the compiler emulates on sm_90, take four times as long."""
     least = [
         (one.seconds[np.argsort(one.estimates)[:4]], one.seconds.min()) for one in _of_nibbles()
     ]
