@@ -51,6 +51,12 @@ Known = Annotated[
         "--known", metavar="SPACES", help="With --compile-only: leave out what they hold."
     ),
 ]
+Knowledge = Annotated[
+    Path | None,
+    typer.Option(
+        "--knowledge", metavar="FILE", help="Draw half as this model of records predicts."
+    ),
+]
 Devices = Annotated[
     str, typer.Option("--devices", metavar="N,N", help="Numbers of the GPUs to measure on.")
 ]
@@ -78,6 +84,7 @@ def record(
     target: Target = "auto",
     hardware: Hardware = None,
     known: Known = None,
+    knowledge: Knowledge = None,
     devices: Devices = "0",
     tasks: Tasks = "all",
     input_shapes: InputShapes = None,
@@ -93,7 +100,8 @@ def record(
     """Measure many configurations of workloads, once each.
 
     Writes recorded spaces, which compare-search replays. Half of the configurations are uniform
-    draws, the others the best by the templates' estimates and what lies beside those.
+    draws, the others the best by the templates' estimates and what lies beside those. With
+    --knowledge half are what a model expects to be fast, and a quarter uniform draws.
 
     Ctrl-C stops with everything measured on disk; the same command goes on.
     """
@@ -117,7 +125,8 @@ def record(
         devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
         time_budget=time_budget, at_once=at_once, seed=seed,
         export=tuple(export.split(",")) if export else (),
-        known=tuple(known or ()), cache_dir=kernel_cache(), **registry_option(registry),
+        known=tuple(known or ()), knowledge=knowledge, cache_dir=kernel_cache(),
+        **registry_option(registry),
     )  # fmt: skip
     host = host_of(target, hardware, options.devices[0])
     if source is None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from autoq.knowledge.climb import Slowness, climbed, slowness_of
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.siblings import siblings
 from autoq.search.knobs import plain_config
@@ -25,8 +26,6 @@ from autoq.templates.workload import Workload
 
 # Random configurations of each template, in parts that give a candidate each.
 _DRAWS, _PARTS = 512, 6
-# How often the best of what is known are mutated, how many of them, and into how many each.
-_CLIMBS, _CLIMBERS, _MUTANTS = 4, 12, 2
 # Candidates of a template that the model expects to be its fastest.
 _BEST = 6
 
@@ -54,17 +53,12 @@ def predicted(
     templates: those that match the workload, the preferred one first. A configuration that failed
     for a workload of the records is none.
     """
-    known = [t for t in templates if model.about.versions.get(t.name) == t.version]
+    known = [t for t in templates if model.knows(t.name, t.version)]
     found: list[Prediction] = []
     failed = {_key(name, config) for name, config in model.about.failed}
     for template in known:
         space = template.space(workload, target)
-
-        def slowness(
-            codes: np.ndarray, name: str = template.name, space: Space[Any] = space
-        ) -> np.ndarray:
-            return model.doubted(model.columns.matrix(workload, name, space, codes, target))[1]
-
+        slowness = slowness_of(model, workload, template.name, space, target)
         default = space.code(default_of(template, workload, target))
         for code, slow in _candidates(space, default, slowness):
             config = space.config(code)
@@ -73,21 +67,12 @@ def predicted(
     return sorted(found, key=lambda one: one.slowness)
 
 
-def _candidates(
-    space: Space[Any], default: int, slowness: Callable[[np.ndarray], np.ndarray]
-) -> list[tuple[int, float]]:
+def _candidates(space: Space[Any], default: int, slowness: Slowness) -> list[tuple[int, float]]:
     """Codes of a template's candidates, with the slowness that is asked of codes [n]."""
     rng = np.random.default_rng(0)
     draws = space.sample_codes(rng, _DRAWS, {default})
-    codes = np.concatenate([[default], draws])
-    slow = slowness(codes)
+    codes, slow = climbed(space, np.concatenate([[default], draws]), slowness, rng)
     kept = {default, *_estimated(space, draws)}
-    for _ in range(_CLIMBS):
-        best = codes[np.argsort(slow, kind="stable")[:_CLIMBERS]]
-        mutants = np.setdiff1d(space.mutate_codes(np.repeat(best, _MUTANTS), rng), codes)
-        if len(mutants):
-            codes = np.concatenate([codes, mutants])
-            slow = np.concatenate([slow, slowness(mutants)])
     kept.update(codes[np.argsort(slow, kind="stable")[:_BEST]].tolist())
     return [(code, one) for code, one in zip(codes.tolist(), slow.tolist(), strict=True)
             if code in kept]  # fmt: skip

@@ -98,12 +98,16 @@ class KnowledgeModel:
             self._booster, dataclasses.replace(self.about, **changes), self._perceptrons
         )
 
+    def knows(self, template: str, version: int) -> bool:
+        """Whether records of this version of a template taught it."""
+        return self.about.versions.get(template) == version
+
     def least_promise(self, workload: Workload, preferred: str, version: int) -> float | None:
         """Log of what a choice must promise over the default of a workload's preferred template.
 
         None where the default is not the model's to replace.
         """
-        if self.about.versions.get(preferred) != version:
+        if not self.knows(preferred, version):
             return None
         if self.about.kinds is not None and kind_of(workload) not in self.about.kinds:
             return None

@@ -24,9 +24,7 @@ def prior_of(
 
     NaN for templates that no record of the model is of, or only records of another version.
     """
-    present = {
-        name for name, version in versions.items() if model.about.versions.get(name) == version
-    }
+    present = {name for name, version in versions.items() if model.knows(name, version)}
 
     def known(codes: np.ndarray) -> np.ndarray:
         found = np.full(len(codes), np.nan)

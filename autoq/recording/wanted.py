@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from autoq.devices import Host
+from autoq.knowledge.model import load_model
 from autoq.measure.job import Job
 from autoq.recording.known import Known, known_as
 from autoq.recording.options import RecordOptions
@@ -90,9 +92,13 @@ def planned_identity(
 def _planned(
     workload: Workload, templates: list[Template], host: Host, options: RecordOptions
 ) -> Iterator[Planned]:
+    model = None if options.knowledge is None else _model(options.knowledge)
     return planned(
-        workload, templates, host.target, options.seed, options.exhaustive, options.nearby
+        workload, templates, host.target, options.seed, options.exhaustive, options.nearby, model
     )  # fmt: skip
+
+
+_model = functools.lru_cache(maxsize=1)(load_model)
 
 
 def _current(templates: Mapping[str, Template], name: str, version: int) -> bool:

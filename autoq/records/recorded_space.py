@@ -28,6 +28,7 @@ from autoq.templates.workload_key import from_dict, key, to_dict
 FORMAT = 1
 SUFFIX = ".space.json.xz"
 DEFAULT, UNIFORM, ESTIMATED, NEIGHBOUR = "default", "uniform", "estimated", "neighbour"
+PREDICTED = "predicted"
 """How a configuration was drawn to be recorded."""
 
 UNKNOWN = ""
