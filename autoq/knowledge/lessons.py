@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from autoq.errors import ConfigError
 from autoq.knowledge.features import Columns, fixed, varied
 from autoq.records.recorded_space import RecordedWorkload, SpaceTrial
 from autoq.templates.base import Template
+from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
 
@@ -151,6 +153,21 @@ def lesson(
     return Lesson(
         workload, target, tuple(names), tuple(configs), times, _stacked(parts), tuple(drawn)
     )  # fmt: skip
+
+
+def preferred(lesson: Lesson, templates: Mapping[str, Template]) -> Template:
+    """The template that makes a workload's untuned default."""
+    fitting = matching(lesson.workload, lesson.target, list(templates.values()))
+    return next(template for template in fitting if template.tunable)
+
+
+def shapes_of_templates(lessons: Sequence[Lesson]) -> dict[str, set[str]]:
+    """The shapes that have trials of each template."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in lessons:
+        for name in set(one.templates):
+            found[name].add(one.shape)
+    return found
 
 
 def all_columns(lessons: Iterable[Lesson]) -> Columns:

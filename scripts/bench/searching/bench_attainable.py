@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from autoq.knowledge.evaluation import preferred, shapes_of_templates
-from autoq.knowledge.lessons import Lesson
+from autoq.knowledge.lessons import Lesson, preferred, shapes_of_templates
 from autoq.knowledge.model import trained
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from autoq.knowledge.evaluation import COUNTS, PROMISES, Groups, LeftOut, leave_one_out
+from autoq.knowledge.evaluation import PROMISES, Groups, leave_one_out
+from autoq.knowledge.held_out import COUNTS, LeftOut
 from autoq.knowledge.lessons import Lesson
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
