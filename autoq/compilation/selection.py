@@ -21,6 +21,7 @@ from autoq.knowledge.model import KnowledgeModel
 from autoq.records.database import Database
 from autoq.records.lookup import Choice, lookup
 from autoq.runtime.kernel import Kernel
+from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 from autoq.templates.target import Target
@@ -186,29 +187,52 @@ def choose(
     """The best usable record's configuration, else what a model of records expects to be fastest.
 
     Of a workload that knows its weight's zeros, records of those that know less are of use as well,
-    as `_faster` says. Without any record it is the preferred template's default; None
-    where no template matches. models: of any devices, the preferred ones first.
+    as `_faster` says, and where there are only such, what the model expects to be faster than they
+    are. Without any record it is the preferred template's default; None where no template matches.
+    models: of any devices, the preferred ones first.
     """
     target = host.target
-    choice = lookup(database, workload, target, templates, host.device)
+    own = choice = lookup(database, workload, target, templates, host.device)
     for less in workload.knowing_less:
         choice = _faster(choice, lookup(database, less, target, templates, host.device))
+    recorded = None
     if choice is not None:
         device = choice.found.record.device.name
         lender = "" if host.device in (None, device) else device
-        return Chosen(choice.template, choice.config, choice.found.source, lender)
+        recorded = Chosen(choice.template, choice.config, choice.found.source, lender)
+        if own is not None:
+            return recorded
     matches = matching(workload, target, templates)
     if not matches:
+        return recorded
+    default = recorded or Chosen(
+        matches[0],
+        default_of(matches[0], workload, target),
+        DEFAULT if any(template.tunable for template in matches) else FIXED,
+    )
+    return _expected_faster(workload, default, matches, host, models) or default
+
+
+def _expected_faster(
+    workload: Workload,
+    than: Chosen,
+    matches: Sequence[Template],
+    host: Host,
+    models: Sequence[KnowledgeModel],
+) -> Chosen | None:
+    """What a model expects to be faster than a choice, where the model is to say; else None.
+
+    matches: the templates of the workload, the preferred one first.
+    """
+    target, preferred = host.target, matches[0]
+    model = usable(models, target.arch, host.device)
+    if model is None or not preferred.tunable:
+        return None
+    least = model.least_promise(workload, preferred.name, preferred.version)
+    legal = than.template in matches and than.config in than.template.space(workload, target)
+    if least is None or not legal:
         return None
     tunable = [template for template in matches if template.tunable]
-    model = usable(models, target.arch, host.device)
-    preferred = matches[0]
-    default = default_of(preferred, workload, target)
-    least = None
-    if model is not None and preferred.tunable:
-        least = model.least_promise(workload, preferred.name, preferred.version)
-    if model is not None and least is not None:
-        found = predicted(model, workload, tunable, target)
-        if fastest := worthwhile(found, preferred, default, least):
-            return Chosen(fastest.template, fastest.config, PREDICTED)
-    return Chosen(preferred, default, DEFAULT if tunable else FIXED)
+    over = Candidate(than.template.name, than.config)
+    fastest = worthwhile(predicted(model, workload, tunable, target, over), over, least)
+    return fastest and Chosen(fastest.template, fastest.config, PREDICTED)

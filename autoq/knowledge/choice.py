@@ -20,6 +20,7 @@ from autoq.records.siblings import siblings
 from autoq.search.knobs import plain_config
 from autoq.search.search_space import ESTIMATE
 from autoq.search.space import Space
+from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.target import Target
 from autoq.templates.workload import Workload
@@ -46,12 +47,16 @@ def default_of(template: Template, workload: Workload, target: Target) -> Any:
 
 
 def predicted(
-    model: KnowledgeModel, workload: Workload, templates: Sequence[Template], target: Target
+    model: KnowledgeModel,
+    workload: Workload,
+    templates: Sequence[Template],
+    target: Target,
+    beside: Candidate | None = None,
 ) -> list[Prediction]:
     """Candidates by predicted time, the fastest first; none where the model knows no template.
 
-    templates: those that match the workload, the preferred one first. A configuration that failed
-    for a workload of the records is none.
+    templates: those that match the workload, the preferred one first; beside: a legal candidate
+    that is looked at besides. A configuration that failed for a workload of the records is none.
     """
     known = [t for t in templates if model.knows(t.name, t.version)]
     found: list[Prediction] = []
@@ -59,20 +64,27 @@ def predicted(
     for template in known:
         space = template.space(workload, target)
         slowness = slowness_of(model, workload, template.name, space, target)
-        default = space.code(default_of(template, workload, target))
-        for code, slow in _candidates(space, default, slowness):
+        wanted = {space.code(default_of(template, workload, target))}
+        if beside is not None and beside.template == template.name:
+            wanted.add(space.code(beside.config))
+        for code, slow in _candidates(space, sorted(wanted), slowness):
             config = space.config(code)
             if _key(template.name, plain_config(config)) not in failed:
                 found.append(Prediction(template, config, slow))
     return sorted(found, key=lambda one: one.slowness)
 
 
-def _candidates(space: Space[Any], default: int, slowness: Slowness) -> list[tuple[int, float]]:
-    """Codes of a template's candidates, with the slowness that is asked of codes [n]."""
+def _candidates(
+    space: Space[Any], wanted: Sequence[int], slowness: Slowness
+) -> list[tuple[int, float]]:
+    """Codes of a template's candidates, with the slowness that is asked of codes [n].
+
+    wanted: codes that are candidates whatever their slowness.
+    """
     rng = np.random.default_rng(0)
-    draws = space.sample_codes(rng, _DRAWS, {default})
-    codes, slow = climbed(space, np.concatenate([[default], draws]), slowness, rng)
-    kept = {default, *_estimated(space, draws)}
+    draws = space.sample_codes(rng, _DRAWS, set(wanted))
+    codes, slow = climbed(space, np.concatenate([wanted, draws]), slowness, rng)
+    kept = {*wanted, *_estimated(space, draws)}
     kept.update(codes[np.argsort(slow, kind="stable")[:_BEST]].tolist())
     return [(code, one) for code, one in zip(codes.tolist(), slow.tolist(), strict=True)
             if code in kept]  # fmt: skip
@@ -88,14 +100,12 @@ def _estimated(space: Space[Any], draws: np.ndarray) -> list[int]:
     return [int(draws[part[np.argmin(estimates[part])]]) for part in parts]
 
 
-def worthwhile(
-    found: Sequence[Prediction], template: Template, default: Any, least: float
-) -> Prediction | None:
-    """The fastest of `predicted`, where it promises enough over a template's default; else None.
+def worthwhile(found: Sequence[Prediction], over: Candidate, least: float) -> Prediction | None:
+    """The fastest of `predicted`, where it promises enough over one of its candidates; else None.
 
     least: in the logarithm of the time.
     """
-    own = [one.slowness for one in found if one.template is template and one.config == default]
+    own = [one.slowness for one in found if Candidate(one.template.name, one.config) == over]
     if own and own[0] - found[0].slowness >= least:
         return found[0]
     return None

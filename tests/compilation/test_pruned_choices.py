@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from autoq.compilation.selection import choose
+from autoq.compilation.selection import PREDICTED, Chosen, choose
 from autoq.devices import Host
+from autoq.knowledge.model import KnowledgeModel
+from autoq.knowledge.shipped import shipped_models
 from autoq.records import Database, Device, Record
 from autoq.records.database import SHIPPED
 from autoq.records.lines import Lines
@@ -91,3 +94,28 @@ def test_times_of_different_devices_are_not_compared() -> None:
     )  # fmt: skip
     chosen = choose(PRUNED, Host(TARGET, CARD.name), database, TEMPLATES)
     assert chosen is not None and chosen.template.name == "gemm_tile_wise"
+
+
+def test_a_model_is_asked_what_it_makes_of_a_record_that_knows_no_zeros() -> None:
+    """Three quarters of this weight are zero, which its dense record knows nothing of."""
+    few = Sparsity("tw", 128, 1024, Structure(8192, 1024, 1536))
+    pruned = Gemm(4096, 4096, 4096, sparsity=few)
+    dense = _record(pruned.dense, "gemm_wgmma", 85e-6)
+    alone = Database([Lines("records.jsonl", [dense], (), False)])
+    host = Host(TARGET, CARD.name)
+
+    def chosen(database: Database, models: Sequence[KnowledgeModel]) -> Chosen:
+        found = choose(pruned, host, database, TEMPLATES, models)
+        assert found is not None
+        return found
+
+    found = chosen(alone, shipped_models())
+    assert found.source == PREDICTED and found.template.name != "gemm_wgmma"
+    # Nobody is asked without a model, by one that does not decide, or of a workload's own record.
+    silent = [model.but(decides={}) for model in shipped_models()]
+    for models in ((), silent):
+        found = chosen(alone, models)
+        assert (found.source, found.template.name) == ("records.jsonl", "gemm_wgmma")
+    own = _record(pruned, "gemm_tile_wise", 90e-6)
+    both = Database([Lines("records.jsonl", [dense, own], (), False)])
+    assert chosen(both, shipped_models()).template.name == "gemm_wgmma"

@@ -23,6 +23,7 @@ from autoq.records.database import Database
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import target_of
 from autoq.search.knobs import plain_config
+from autoq.search.union import Candidate
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
@@ -205,11 +206,12 @@ def test_a_choice_that_promises_little_is_left_to_the_default(model, workload, t
     target = resolve("cuda:sm_90a").target
     matches = [t for t in matching(workload, target, list(templates.values())) if t.tunable]
     preferred, default = matches[0], matches[0].default(workload, target)
+    over = Candidate(preferred.name, default)
     least = model.least_promise(workload, preferred.name, preferred.version)
     assert least == pytest.approx(np.log(LEAST_PROMISE))
     assert model.least_promise(workload, preferred.name, preferred.version + 1) is None
     found = [Prediction(preferred, None, 0.10), Prediction(preferred, default, 0.11 + least)]
-    assert worthwhile(found, preferred, default, least) is found[0]
+    assert worthwhile(found, over, least) is found[0]
     found[1] = Prediction(preferred, default, 0.09 + least)
-    assert worthwhile(found, preferred, default, least) is None
-    assert worthwhile(found[:1], preferred, default, least) is None
+    assert worthwhile(found, over, least) is None
+    assert worthwhile(found[:1], over, least) is None
