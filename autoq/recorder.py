@@ -193,7 +193,7 @@ def _measure(
             own = plan(workload, stop)
             names = [planned_identity(workload, one, templates, device) for one in own]
             drawn.update(zip(names, (one.drawn for one in own), strict=True))
-            earlier = earlier_space(output, workload)
+            earlier = None if options.again else earlier_space(output, workload)
             known = recorded_names(journals[workload], earlier, templates)
             found = still_to_measure(workload, own, names, known, samples)
             notify(f"{workload}: {len(found)} to measure, {len(known)} are there")

@@ -57,6 +57,10 @@ Knowledge = Annotated[
         "--knowledge", metavar="FILE", help="Draw half as this model of records predicts."
     ),
 ]
+Again = Annotated[
+    bool,
+    typer.Option("--again", help="Measure what the spaces hold, too: its later time counts."),
+]
 Devices = Annotated[
     str, typer.Option("--devices", metavar="N,N", help="Numbers of the GPUs to measure on.")
 ]
@@ -85,6 +89,7 @@ def record(
     hardware: Hardware = None,
     known: Known = None,
     knowledge: Knowledge = None,
+    again: Again = False,
     devices: Devices = "0",
     tasks: Tasks = "all",
     input_shapes: InputShapes = None,
@@ -125,7 +130,8 @@ def record(
         devices=_numbers(devices), jobs=jobs, repeat=repeat, timeout=timeout,
         time_budget=time_budget, at_once=at_once, seed=seed,
         export=tuple(export.split(",")) if export else (),
-        known=tuple(known or ()), knowledge=knowledge, cache_dir=kernel_cache(),
+        known=tuple(known or ()), knowledge=knowledge, again=again,
+        cache_dir=kernel_cache(),
         **registry_option(registry),
     )  # fmt: skip
     host = host_of(target, hardware, options.devices[0])

@@ -24,7 +24,8 @@ class RecordOptions:
     seconds to measure for. at_once: workloads that are measured in turn, so that an early end has
     some of each of them; with 1 each is finished before the next one begins. export: names of
     EXPORTS. known: recorded spaces, or folders of them, whose configurations are not compiled
-    again. knowledge: model of records by whose predictions half is drawn. Others as in
+    again. knowledge: model of records by whose predictions half is drawn. again: measure what the
+    spaces of the output folder hold, too; its later time counts. Others as in
     `tuning.options.TuneOptions`.
     """
 
@@ -45,6 +46,7 @@ class RecordOptions:
     known: tuple[Path, ...] = ()
     at_once: int = 1
     knowledge: Path | None = None
+    again: bool = False
 
     def __post_init__(self) -> None:
         require_types(self)
@@ -56,6 +58,8 @@ class RecordOptions:
             raise InputError("--nearby: --exhaustive takes all configurations; give one of the two")
         if self.knowledge is not None and (self.exhaustive or self.nearby):
             raise InputError("--knowledge: --exhaustive and --nearby draw nothing by a model")
+        if self.again and self.compile_only:
+            raise InputError("--again: is of times, and --compile-only measures nothing")
         if self.at_once < 1:
             raise InputError(f"--at-once {self.at_once}: at least 1 is needed")
         require_limits(self)

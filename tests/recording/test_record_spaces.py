@@ -25,7 +25,7 @@ from autoq.recording.plan import DEFAULT, ESTIMATED, NEIGHBOUR, UNIFORM, planned
 from autoq.recording.planner import Planner
 from autoq.recording.workloads import given_workloads
 from autoq.records.record import Device
-from autoq.records.recorded_space import read_space
+from autoq.records.recorded_space import read_space, write_space
 from autoq.search.space import Space
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
@@ -139,6 +139,27 @@ def test_what_an_earlier_space_holds_is_neither_compiled_nor_measured_again(
     assert again.measured.trials == 0
     with pytest.raises(AutoqError, match="holds no recorded space"):
         compile_spaces([WORKLOAD], tmp_path / "k", replace(more, known=(tmp_path / "k",)), "cpu")
+
+
+def test_what_a_space_holds_is_measured_once_more_where_that_is_asked_for(
+    tmp_path, options, in_this_process
+):
+    (written,) = record_spaces([WORKLOAD], tmp_path, options, "cpu").written
+    lucky = replace(
+        written.space, trials=tuple(replace(t, seconds=1e-12) for t in written.space.trials)
+    )
+    write_space(written.path, lucky)
+    drawn = {str(t.config): t.drawn for t in lucky.trials}
+    # The space alone, as one that ships.
+    written.path.with_name(written.path.name.replace(".space.json.xz", ".jsonl")).unlink()
+    for measured in (3, 0):
+        found = record_spaces([WORKLOAD], tmp_path, replace(options, again=True), "cpu")
+        assert found.measured.trials == measured
+        trials = read_space(written.path).trials
+        assert len(trials) == 3 and all(t.seconds > 1e-12 for t in trials)
+        assert {str(t.config): t.drawn for t in trials} == drawn
+    with pytest.raises(AutoqError, match="--again: is of times"):
+        RecordOptions(again=True, compile_only=True)
 
 
 def test_spaces_of_two_devices_are_not_joined(tmp_path, options, in_this_process):
