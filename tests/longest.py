@@ -50,6 +50,7 @@ LONGEST = (
     "templates/cuda/wgmma/test_wgmma_compile.py",
     "templates/cuda/wgmma/test_wgmma_tail.py",
     "recording/test_record_spaces.py",
+    "templates/cuda/mma_sync/test_mma_sync_estimates.py",
     "templates/cuda/pruned/test_tile_wise_kernel.py",
     "templates/cuda/pruned/two_four/test_two_four_mma_sync.py",
     "templates/cuda/device/test_quantise_panels.py",

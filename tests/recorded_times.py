@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from autoq.errors import ConfigError
-from autoq.records.recorded_space import read_space
+from autoq.records.recorded_space import PREDICTED, read_space
 from autoq.replaying.loading import shipped_spaces, target_of
 from autoq.search.search_space import ESTIMATE
 from autoq.templates.base import Template
@@ -19,13 +19,17 @@ from autoq.templates.workload import Workload
 
 @dataclass(frozen=True)
 class RecordedTimes:
-    """Of one template on one workload, configurations that were timed; seconds: float64 [n]."""
+    """Of one template on one workload, configurations that were timed; seconds: float64 [n].
+
+    predicted: bool [n], whether a model drew them for being fast.
+    """
 
     template: Template
     workload: Workload
     target: Target
     configs: list[Any]
     seconds: np.ndarray
+    predicted: np.ndarray
 
     @property
     def estimates(self) -> np.ndarray:
@@ -66,9 +70,9 @@ def recorded_times(
         legal = {}
         for one in own:
             try:
-                legal[space.from_dict(one.config)] = one.seconds
+                legal[space.from_dict(one.config)] = one.seconds, one.drawn == PREDICTED
             except ConfigError:
                 continue  # of rules that were less strict
-        times = np.array([*legal.values()])
-        found.append(RecordedTimes(template, recorded.workload, target, [*legal], times))
+        times, predicted = map(np.array, zip(*legal.values(), strict=True))
+        found.append(RecordedTimes(template, recorded.workload, target, [*legal], times, predicted))
     return found
