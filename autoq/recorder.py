@@ -30,6 +30,7 @@ from autoq.recording.plan import Planned
 from autoq.recording.planner import Planner
 from autoq.recording.summary import Recorded
 from autoq.recording.wanted import (
+    drawing_model,
     planned_identity,
     recorded_names,
     still_to_compile,
@@ -64,6 +65,7 @@ def compile_spaces(
     matching_by_workload = _tunable(workloads, templates, host)
     folder = _folder(output)
     known = known_in(options.known, host.target.arch)
+    drawing_model(options.knowledge, host.target.arch)
     counts = []
     sweep()
     with scratch_folder() as scratch, StopOnSignal() as signals:
@@ -102,6 +104,7 @@ def record_spaces(
     """
     host = target if isinstance(target, Host) else resolve(target, options.devices[0])
     require_device(host)
+    drawing_model(options.knowledge, host.target.arch)
     templates = load_registry(options.registry)
     tunable_ones = [workload for workload, _ in _tunable(workloads, templates, host)]
     with closing(Planner(host, options, tunable_ones)) as planner:

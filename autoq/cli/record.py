@@ -123,6 +123,8 @@ def record(
         raise InputError("give a model or workloads, or kernels with --compiled: one of the two")
     if compiled is not None and compile_only:
         raise InputError("--compile-only: the kernels of --compiled are there already")
+    if compiled is not None and knowledge is not None:
+        raise InputError("--knowledge: the kernels of --compiled are drawn already")
     if known and not compile_only:
         raise InputError("--known: is for --compile-only; otherwise put the spaces into --output")
     options = RecordOptions(

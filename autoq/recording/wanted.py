@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from autoq.devices import Host
-from autoq.knowledge.model import load_model
+from autoq.errors import InputError
+from autoq.knowledge.model import KnowledgeModel, load_model
 from autoq.measure.job import Job
 from autoq.recording.known import Known, known_as
 from autoq.recording.options import RecordOptions
@@ -19,6 +21,21 @@ from autoq.search.knobs import plain_config
 from autoq.templates.base import Template
 from autoq.templates.workload import Workload
 from autoq.templates.workload_key import key
+
+
+@functools.lru_cache(maxsize=1)
+def drawing_model(path: Path | None, arch: str) -> KnowledgeModel | None:
+    """The model of a file by which configurations of an architecture are drawn; None without one.
+
+    Raises RecordError for a file that is no model, InputError for one of another architecture.
+    """
+    if path is None:
+        return None
+    model = load_model(path)
+    if model.about.arch != arch:
+        of = f"{model.about.device} ({model.about.arch})"
+        raise InputError(f"--knowledge {path}: a model of {of}, and the target is {arch}")
+    return model
 
 
 def as_planned(
@@ -92,13 +109,10 @@ def planned_identity(
 def _planned(
     workload: Workload, templates: list[Template], host: Host, options: RecordOptions
 ) -> Iterator[Planned]:
-    model = None if options.knowledge is None else _model(options.knowledge)
     return planned(
-        workload, templates, host.target, options.seed, options.exhaustive, options.nearby, model
+        workload, templates, host.target, options.seed, options.exhaustive, options.nearby,
+        drawing_model(options.knowledge, host.target.arch),
     )  # fmt: skip
-
-
-_model = functools.lru_cache(maxsize=1)(load_model)
 
 
 def _current(templates: Mapping[str, Template], name: str, version: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from itertools import islice
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from autoq.devices import resolve
 from autoq.errors import AutoqError
 from autoq.knowledge.climb import opinion_of, slowness_of
-from autoq.knowledge.shipped import shipped_models
+from autoq.knowledge.shipped import FILE, shipped_models
 from autoq.measure.job import REGISTRY, load_registry
+from autoq.recorder import compile_spaces, record_spaces
 from autoq.recording.options import RecordOptions
 from autoq.recording.plan import planned
 from autoq.records.recorded_space import ESTIMATED, NEIGHBOUR, PREDICTED, UNIFORM
@@ -90,3 +92,16 @@ def test_a_template_that_a_model_does_not_know_is_drawn_by_chance(model, templat
 def test_a_model_has_no_say_in_what_takes_all(tmp_path, other):
     with pytest.raises(AutoqError, match="--knowledge: --exhaustive and --nearby"):
         RecordOptions(knowledge=tmp_path / "model.json", **{other: True})
+
+
+def test_a_model_draws_for_its_own_architecture_alone(tmp_path):
+    shipped = resources.files("autoq.tuning_logs") / "h200" / FILE
+    path = tmp_path / "model.json.xz"
+    path.write_bytes(shipped.read_bytes())
+    options = RecordOptions(knowledge=path, samples=1)
+    for record in (record_spaces, compile_spaces):
+        with pytest.raises(AutoqError, match=r"a model of NVIDIA H200 \(sm_90a\), and the target"):
+            record([WORKLOAD], tmp_path / "spaces", options, "cpu")
+    path.write_text("{}")
+    with pytest.raises(AutoqError, match="no model of records"):
+        compile_spaces([WORKLOAD], tmp_path / "spaces", options, "cuda:sm_90a")
