@@ -51,6 +51,8 @@ LONGEST = (
     "templates/cuda/wgmma/test_wgmma_tail.py",
     "recording/test_record_spaces.py",
     "templates/cuda/mma_sync/test_mma_sync_estimates.py",
+    "scripts/bench/searching/test_predicted.py",
+    "products/test_sparse_attention_from_python.py",
     "templates/cuda/pruned/test_tile_wise_kernel.py",
     "templates/cuda/pruned/two_four/test_two_four_mma_sync.py",
     "templates/cuda/device/test_quantise_panels.py",
