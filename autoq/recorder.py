@@ -65,7 +65,7 @@ def compile_spaces(
     matching_by_workload = _tunable(workloads, templates, host)
     folder = _folder(output)
     known = known_in(options.known, host.target.arch)
-    drawing_model(options.knowledge, host.target.arch)
+    model = drawing_model(options.knowledge, host.target.arch)
     counts = []
     sweep()
     with scratch_folder() as scratch, StopOnSignal() as signals:
@@ -76,8 +76,9 @@ def compile_spaces(
                 if signals.requested:
                     break
                 plan = still_to_compile(
-                    workload, matching, host, options, known.get(workload, frozenset()), templates
-                )
+                    workload, matching, host, options, known.get(workload, frozenset()), templates,
+                    model,
+                )  # fmt: skip
                 place = BundleFolder.create(
                     folder / file_name(workload), workload, host.target.arch
                 )

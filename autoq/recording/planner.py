@@ -13,7 +13,7 @@ from autoq.process.child import Child, Entry
 from autoq.process.pool import ChildPool
 from autoq.recording.options import RecordOptions
 from autoq.recording.plan import Planned
-from autoq.recording.wanted import as_planned
+from autoq.recording.wanted import as_planned, drawing_model
 from autoq.templates.registry import matching
 from autoq.templates.workload import Workload
 
@@ -38,10 +38,11 @@ def serve(settings: PlanSettings) -> Callable[[Workload], list[Planned]]:
     """The handler of a child process: a workload to its plan."""
     host, options = settings.host, settings.options
     templates = list(load_registry(options.registry).values())
+    model = drawing_model(options.knowledge, host.target.arch)
 
     def plan(workload: Workload) -> list[Planned]:
         fitting = [one for one in matching(workload, host.target, templates) if one.tunable]
-        return list(as_planned(workload, fitting, host, options))
+        return list(as_planned(workload, fitting, host, options, model))
 
     return plan
 

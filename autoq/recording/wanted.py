@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -23,7 +22,6 @@ from autoq.templates.workload import Workload
 from autoq.templates.workload_key import key
 
 
-@functools.lru_cache(maxsize=1)
 def drawing_model(path: Path | None, arch: str) -> KnowledgeModel | None:
     """The model of a file by which configurations of an architecture are drawn; None without one.
 
@@ -39,10 +37,14 @@ def drawing_model(path: Path | None, arch: str) -> KnowledgeModel | None:
 
 
 def as_planned(
-    workload: Workload, templates: list[Template], host: Host, options: RecordOptions
+    workload: Workload,
+    templates: list[Template],
+    host: Host,
+    options: RecordOptions,
+    model: KnowledgeModel | None,
 ) -> Iterator[Planned]:
-    """The wanted samples of a plan, whatever is recorded of them."""
-    source = _planned(workload, templates, host, options)
+    """The wanted samples of a plan, whatever is recorded of them; model: of `drawing_model`."""
+    source = _planned(workload, templates, host, options, model)
     return source if options.exhaustive else islice(source, options.samples)
 
 
@@ -53,9 +55,13 @@ def still_to_compile(
     options: RecordOptions,
     known: Known,
     templates: Mapping[str, Template],
+    model: KnowledgeModel | None,
 ) -> Iterator[Planned]:
-    """What of a plan no earlier recording holds, as much as makes up the wanted samples."""
-    source = _planned(workload, matching, host, options)
+    """What of a plan no earlier recording holds, as much as makes up the wanted samples.
+
+    model: of `drawing_model`.
+    """
+    source = _planned(workload, matching, host, options, model)
     current = {one for one in known if _current(templates, *one[:2])}
     left = (one for one in source if _known_name(one, templates) not in current)
     return left if options.exhaustive else islice(left, max(0, options.samples - len(current)))
@@ -107,11 +113,14 @@ def planned_identity(
 
 
 def _planned(
-    workload: Workload, templates: list[Template], host: Host, options: RecordOptions
+    workload: Workload,
+    templates: list[Template],
+    host: Host,
+    options: RecordOptions,
+    model: KnowledgeModel | None,
 ) -> Iterator[Planned]:
     return planned(
-        workload, templates, host.target, options.seed, options.exhaustive, options.nearby,
-        drawing_model(options.knowledge, host.target.arch),
+        workload, templates, host.target, options.seed, options.exhaustive, options.nearby, model
     )  # fmt: skip
 
 
