@@ -6,9 +6,10 @@
 A space's best is the least of many times, each measured once, so it is less than that
 configuration takes. `compile` needs no device: of each space it takes the fastest configurations,
 the defaults, and controls, which were drawn among those that are somewhat slower and so are no
-luckier than any. `measure` times those of a space in turn, in several passes that begin anew, and
-writes the result after each space: of every configuration its rank in the recorded order, the
-recorded time and the medians of the passes.
+luckier than any. With `--expected` it also takes what a model of records expects to be the fastest,
+some of which the clock may have made slow. `measure` times those of a space in turn, in several
+passes that begin anew, and writes the result after each space: of every configuration its rank in
+the recorded order, the recorded time and the medians of the passes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import numpy as np
 
 from autoq.devices import require_device, resolve
 from autoq.knowledge.lessons import Lesson
+from autoq.knowledge.model import KnowledgeModel, load_model
+from autoq.knowledge.shipped import FILE
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.builder import Builder
 from autoq.measure.compile_worker import BuildSettings
@@ -47,6 +50,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from checkout import commit
 
 _TIMING = Timing(repeat=5, min_seconds=1e-3, budget_seconds=0.2, rest_seconds=0.002)
+_MODEL = Path(__file__).parents[3] / "tuning_logs/h200" / FILE
 _PASSES = 3
 _LEADERS = 20
 _SLOWER = 1.05, 1.5
@@ -60,10 +64,19 @@ def large_spaces(paths: Sequence[Path], device: str, least: int) -> list[Lesson]
     return lessons_of(large, load_registry(REGISTRY))
 
 
-def wanted(lesson: Lesson, leaders: int, controls: int) -> list[int]:
-    """Trials to time again: the fastest ones, the defaults, and controls."""
+def expected(lesson: Lesson, model: KnowledgeModel | None, count: int) -> list[int]:
+    """The trials that a model expects to be the fastest, none without one."""
+    if model is None:
+        return []
+    slowness, _ = model.doubted(lesson.matrix(model.columns))
+    worked = np.where(np.isfinite(lesson.seconds), slowness, np.inf)
+    return np.argsort(worked, kind="stable")[:count].tolist()
+
+
+def wanted(lesson: Lesson, leaders: int, controls: int, others: Sequence[int] = ()) -> list[int]:
+    """Trials to time again: the fastest ones, others, the defaults, and controls."""
     order = np.argsort(lesson.seconds, kind="stable")
-    found = dict.fromkeys(order[:leaders].tolist())
+    found = dict.fromkeys(order[:leaders].tolist()) | dict.fromkeys(others)
     found |= dict.fromkeys(i for i, drawn in enumerate(lesson.drawn) if drawn == DEFAULT
                            and np.isfinite(lesson.seconds[i]))  # fmt: skip
     ratio = lesson.seconds / lesson.seconds.min()
@@ -77,7 +90,13 @@ def compile_leaders(options: argparse.Namespace) -> None:
     """Write the kernels, the fastest configurations of all spaces first."""
     lessons = large_spaces(options.spaces or shipped_spaces(), options.device, options.least)
     target, templates = resolve("cuda:sm_90a").target, load_registry(REGISTRY)
-    trials = {one.workload: wanted(one, options.leaders, options.controls) for one in lessons}
+    model = load_model(options.knowledge) if options.expected else None
+    trials = {
+        one.workload: wanted(
+            one, options.leaders, options.controls, expected(one, model, options.expected)
+        )
+        for one in lessons
+    }
     with scratch_folder() as scratch:
         builder = Builder(BuildSettings(REGISTRY, target, None), options.jobs, 120.0, scratch)
         try:
@@ -200,6 +219,8 @@ def main() -> None:
     ahead.add_argument("--device", default="NVIDIA H200", help="whose spaces")
     ahead.add_argument("--leaders", type=int, default=_LEADERS, help="fastest ones of a space")
     ahead.add_argument("--controls", type=int, default=6, help="slower ones")
+    ahead.add_argument("--expected", type=int, default=0, help="what a model puts first")
+    ahead.add_argument("--knowledge", type=Path, default=_MODEL, help="that model")
     ahead.add_argument("--run", type=int, default=8, help="of a space before the next one's")
     ahead.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers")
     ahead.set_defaults(run_verb=compile_leaders)

@@ -6,6 +6,7 @@ import bench_leaders
 import numpy as np
 import pytest
 
+from autoq.knowledge.shipped import shipped_models
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.replaying.loading import shipped_spaces
@@ -26,6 +27,19 @@ def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower():
     assert len(controls) == 2
     ratios = lesson.seconds[controls] / lesson.seconds.min()
     assert (ratios > 1.05).all() and (ratios < 1.5).all()
+
+
+def test_what_a_model_expects_to_be_fast_comes_behind_the_leaders():
+    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
+    (lesson,) = lessons_of(gathered([path]), load_registry(REGISTRY))
+    (model,) = shipped_models()
+    rows = bench_leaders.expected(lesson, model, 4)
+    slowness, _ = model.doubted(lesson.matrix(model.columns))
+    assert len(rows) == 4 and np.isfinite(lesson.seconds[rows]).all()
+    unlisted = np.setdiff1d(np.flatnonzero(np.isfinite(lesson.seconds)), rows)
+    assert slowness[rows].max() <= slowness[unlisted].min()
+    assert bench_leaders.wanted(lesson, 0, 0, rows)[:4] == rows
+    assert bench_leaders.expected(lesson, None, 4) == []
 
 
 def test_a_lucky_best_is_told_from_the_best():
