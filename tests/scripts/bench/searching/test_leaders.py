@@ -5,10 +5,13 @@ from __future__ import annotations
 import bench_leaders
 import numpy as np
 import pytest
+import rerecord_leaders
 
+from autoq.errors import RecordError
 from autoq.knowledge.shipped import shipped_models
 from autoq.knowledge.training import gathered, lessons_of
 from autoq.measure.job import REGISTRY, load_registry
+from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import shipped_spaces
 
 # A depthwise layer of some dozens of recorded configurations.
@@ -60,3 +63,47 @@ def test_a_lucky_best_is_told_from_the_best():
     assert found["deviation"] == pytest.approx(
         np.std([9.6 / 9.5, 1, 9.4 / 9.5] + [1] * 6), abs=1e-4
     )
+
+
+def test_second_times_are_medians_of_passes_less_what_the_device_is_slower():
+    templates = load_registry(REGISTRY)
+    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
+    space = read_space(path)
+    (lesson,) = lessons_of([space], templates)
+    case = bench_leaders.case_of(lesson, bench_leaders.wanted(lesson, 3, 4))
+    for row in case["configurations"]:
+        row["us"] = [1.1 * row["recorded_us"]] * 3
+    lucky = case["configurations"][0]
+    lucky["us"] = [1.1 * lucky["recorded_us"], 1.32 * lucky["recorded_us"], 9e9]
+    case["configurations"][1]["us"] = [None] * 3
+    case["summary"] = {"controls_over_recorded": 1.1}
+    found = rerecord_leaders.retimed(space, lesson, case, templates)
+    (again,) = lessons_of([found], templates)
+    assert len(again.seconds) == len(lesson.seconds)
+
+    def times(one):
+        return {
+            (name, repr(config)): (seconds, drawn)
+            for name, config, seconds, drawn in zip(
+                one.templates, one.configs, one.seconds, one.drawn, strict=True
+            )
+        }
+
+    before, after = times(lesson), times(again)
+    best = int(np.argmin(lesson.seconds))
+    slower = lesson.templates[best], repr(lesson.configs[best])
+    for name, (seconds, drawn) in before.items():
+        expected = 1.2 * seconds if name == slower else seconds
+        assert after[name] == (pytest.approx(expected, rel=1e-4), drawn)
+
+
+def test_second_times_of_a_space_that_has_changed_since_are_refused():
+    templates = load_registry(REGISTRY)
+    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
+    space = read_space(path)
+    (lesson,) = lessons_of([space], templates)
+    case = bench_leaders.case_of(lesson, bench_leaders.wanted(lesson, 3, 0))
+    case["summary"] = {"controls_over_recorded": 1.0}
+    case["configurations"][0]["recorded_us"] *= 1.01
+    with pytest.raises(RecordError, match="have changed"):
+        rerecord_leaders.retimed(space, lesson, case, templates)
