@@ -107,3 +107,13 @@ def test_second_times_of_a_space_that_has_changed_since_are_refused():
     case["configurations"][0]["recorded_us"] *= 1.01
     with pytest.raises(RecordError, match="have changed"):
         rerecord_leaders.retimed(space, lesson, case, templates)
+
+
+def test_spaces_whose_leaders_and_controls_differ_are_not_comparable():
+    def case(leaders, controls):
+        return {"summary": {"leaders_over_recorded": leaders, "controls_over_recorded": controls}}
+
+    assert rerecord_leaders.comparable(case(1.02, 1.01))
+    assert rerecord_leaders.comparable(case(1.25, 1.24))
+    assert not rerecord_leaders.comparable(case(1.2, 1.13))
+    assert not rerecord_leaders.comparable(case(0.95, 1.0))
