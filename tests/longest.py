@@ -68,6 +68,7 @@ LONGEST = (
     "quantization/test_quantize.py",
     "graph/test_networks.py",
     "templates/cuda/mma_sync/test_mma_sync_tiling.py",
+    "families/test_split_k.py",
 )
 """Files that take some 7 CPU seconds and more, the longest first."""
 

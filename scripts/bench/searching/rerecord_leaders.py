@@ -86,7 +86,10 @@ def main() -> None:
                 print(f"{case['workload']}: left as it is, {case['summary']}")
                 continue
             (lesson,) = lessons_of([space], templates)
-            write_space(path, retimed(space, lesson, case, templates))
+            try:
+                write_space(path, retimed(space, lesson, case, templates))
+            except RecordError as error:
+                raise SystemExit(str(error)) from error
             print(f"{case['workload']}: {case['summary']}")
 
 

@@ -9,18 +9,27 @@ import rerecord_leaders
 
 from autoq.errors import RecordError
 from autoq.knowledge.shipped import shipped_models
-from autoq.knowledge.training import gathered, lessons_of
+from autoq.knowledge.training import lessons_of
 from autoq.measure.job import REGISTRY, load_registry
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import shipped_spaces
 
 # A depthwise layer of some dozens of recorded configurations.
 SPACE = "n8-3x3-7x7x960-960-g960"
+TEMPLATES = load_registry(REGISTRY)
 
 
-def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower():
+@pytest.fixture(scope="module")
+def recorded():
+    """A recorded space, and its lesson."""
     (path,) = [one for one in shipped_spaces() if SPACE in one.name]
-    (lesson,) = lessons_of(gathered([path]), load_registry(REGISTRY))
+    space = read_space(path)
+    (lesson,) = lessons_of([space], TEMPLATES)
+    return space, lesson
+
+
+def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower(recorded):
+    _, lesson = recorded
     rows = bench_leaders.wanted(lesson, 3, 2)
     order = np.argsort(lesson.seconds, kind="stable")
     assert rows[:3] == order[:3].tolist()
@@ -32,9 +41,8 @@ def test_leaders_are_those_that_were_recorded_fastest_and_controls_are_slower():
     assert (ratios > 1.05).all() and (ratios < 1.5).all()
 
 
-def test_what_a_model_expects_to_be_fast_comes_behind_the_leaders():
-    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
-    (lesson,) = lessons_of(gathered([path]), load_registry(REGISTRY))
+def test_what_a_model_expects_to_be_fast_comes_behind_the_leaders(recorded):
+    _, lesson = recorded
     (model,) = shipped_models()
     rows = bench_leaders.expected(lesson, model, 4)
     slowness, _ = model.doubted(lesson.matrix(model.columns))
@@ -65,11 +73,8 @@ def test_a_lucky_best_is_told_from_the_best():
     )
 
 
-def test_second_times_are_medians_of_passes_less_what_the_device_is_slower():
-    templates = load_registry(REGISTRY)
-    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
-    space = read_space(path)
-    (lesson,) = lessons_of([space], templates)
+def test_second_times_are_medians_of_passes_less_what_the_device_is_slower(recorded):
+    space, lesson = recorded
     case = bench_leaders.case_of(lesson, bench_leaders.wanted(lesson, 3, 4))
     for row in case["configurations"]:
         row["us"] = [1.1 * row["recorded_us"]] * 3
@@ -77,8 +82,8 @@ def test_second_times_are_medians_of_passes_less_what_the_device_is_slower():
     lucky["us"] = [1.1 * lucky["recorded_us"], 1.32 * lucky["recorded_us"], 9e9]
     case["configurations"][1]["us"] = [None] * 3
     case["summary"] = {"controls_over_recorded": 1.1}
-    found = rerecord_leaders.retimed(space, lesson, case, templates)
-    (again,) = lessons_of([found], templates)
+    found = rerecord_leaders.retimed(space, lesson, case, TEMPLATES)
+    (again,) = lessons_of([found], TEMPLATES)
     assert len(again.seconds) == len(lesson.seconds)
 
     def times(one):
@@ -97,16 +102,13 @@ def test_second_times_are_medians_of_passes_less_what_the_device_is_slower():
         assert after[name] == (pytest.approx(expected, rel=1e-4), drawn)
 
 
-def test_second_times_of_a_space_that_has_changed_since_are_refused():
-    templates = load_registry(REGISTRY)
-    (path,) = [one for one in shipped_spaces() if SPACE in one.name]
-    space = read_space(path)
-    (lesson,) = lessons_of([space], templates)
+def test_second_times_of_a_space_that_has_changed_since_are_refused(recorded):
+    space, lesson = recorded
     case = bench_leaders.case_of(lesson, bench_leaders.wanted(lesson, 3, 0))
     case["summary"] = {"controls_over_recorded": 1.0}
     case["configurations"][0]["recorded_us"] *= 1.01
     with pytest.raises(RecordError, match="have changed"):
-        rerecord_leaders.retimed(space, lesson, case, templates)
+        rerecord_leaders.retimed(space, lesson, case, TEMPLATES)
 
 
 def test_spaces_whose_leaders_and_controls_differ_are_not_comparable():
