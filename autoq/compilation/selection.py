@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,11 @@ PREDICTED = "predicted"
 """Source of a configuration that a model of records expects to be fast."""
 FIXED = "fixed"
 """Source of a kernel that has nothing to tune."""
+_OVER_A_RECORD = math.log(1.03)
+"""What a model's choice must promise over a measured time.
+
+The best of many guesses promises more than it keeps.
+"""
 
 
 @dataclass(frozen=True)
@@ -187,8 +193,9 @@ def choose(
     """The best usable record's configuration, else what a model of records expects to be fastest.
 
     Of a workload that knows its weight's zeros, records of those that know less are of use as well,
-    as `_faster` says, and where there are only such, what the model expects to be faster than they
-    are. Without any record it is the preferred template's default; None where no template matches.
+    as `_faster` says, and where there are only such, what the model expects to be clearly faster
+    than they are. Without any record it is the preferred template's default; None where no template
+    matches.
     models: of any devices, the preferred ones first.
     """
     target = host.target
@@ -232,6 +239,8 @@ def _expected_faster(
     legal = than.template in matches and than.config in than.template.space(workload, target)
     if least is None or not legal:
         return None
+    if than.source not in (DEFAULT, FIXED):
+        least = max(least, _OVER_A_RECORD)
     tunable = [template for template in matches if template.tunable]
     over = Candidate(than.template.name, than.config)
     fastest = worthwhile(predicted(model, workload, tunable, target, over), over, least)

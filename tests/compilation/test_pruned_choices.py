@@ -9,18 +9,20 @@ import pytest
 
 from autoq.compilation.selection import PREDICTED, Chosen, choose
 from autoq.devices import Host
+from autoq.knowledge.choice import Prediction
 from autoq.knowledge.model import KnowledgeModel
 from autoq.knowledge.shipped import shipped_models
 from autoq.records import Database, Device, Record
 from autoq.records.database import SHIPPED
 from autoq.records.lines import Lines
 from autoq.search.knobs import plain_config
+from autoq.search.union import Candidate
 from autoq.templates import TEMPLATES
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.sparse.structure import Structure
-from autoq.templates.target import parse_target
+from autoq.templates.target import Target, parse_target
 from autoq.templates.workload import Workload
 
 TARGET = parse_target("cuda:sm_90a")
@@ -119,3 +121,27 @@ def test_a_model_is_asked_what_it_makes_of_a_record_that_knows_no_zeros() -> Non
     own = _record(pruned, "gemm_tile_wise", 90e-6)
     both = Database([Lines("records.jsonl", [dense, own], (), False)])
     assert chosen(both, shipped_models()).template.name == "gemm_wgmma"
+
+
+@pytest.mark.parametrize("promised, source", [(0.02, "records.jsonl"), (0.05, PREDICTED)])
+def test_a_slight_promise_over_a_record_is_not_taken(
+    promised: float, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dense = _record(PRUNED.dense, "gemm_wgmma", 85e-6)
+    alone = Database([Lines("records.jsonl", [dense], (), False)])
+    by_name = {one.name: one for one in matching(PRUNED, TARGET)}
+    wise = by_name["gemm_tile_wise"]
+
+    def predicted(
+        model: KnowledgeModel,
+        workload: Workload,
+        templates: object,
+        target: Target,
+        over: Candidate,
+    ) -> list[Prediction]:
+        recorded = Prediction(by_name[over.template], over.config, promised)
+        return [Prediction(wise, wise.default(workload, target), 0.0), recorded]
+
+    monkeypatch.setattr("autoq.compilation.selection.predicted", predicted)
+    found = choose(PRUNED, Host(TARGET, CARD.name), alone, TEMPLATES, shipped_models())
+    assert found is not None and found.source == source
