@@ -86,11 +86,11 @@ def tune(
 ) -> TuneSummary:
     """Search for fast kernels and append every trial to the record file `output`.
 
-    model is an ONNX file, a graph of `autoq.frontend.load`, or a sequence of workloads or
-    `ModelWorkload`s. An `output` of an earlier run is resumed: its records are not measured again
-    and count as trials. Those of `tuning_records` are known to the search as well. on_event is
-    called with each of `report.events`. Ctrl-C ends with everything measured on the disk. `options`
-    are the fields of `tuning.options.TuneOptions`.
+    model is an ONNX file, a graph of `autoq.frontend.load`, or a sequence of workloads, each of
+    which counts as often as it stands there. An `output` of an earlier run is resumed: its records
+    are not measured again and count as trials. Those of `tuning_records` are known to the search as
+    well. on_event is called with each of `report.events`. Ctrl-C ends with everything measured on
+    the disk. `options` are the fields of `tuning.options.TuneOptions`.
 
     Raises ModelError, InputError, RecordError or TargetError, before anything is measured or
     written, for what the user gave; MeasureError when the device fails.

@@ -19,9 +19,8 @@ from autoq.records.recorded_space import read_space
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import list_tasks
-from autoq.tuning.task import ModelWorkload
 
-WORK = [ModelWorkload(Gemm(16, 24, 32, epilogue=Epilogue(out_dtype="int32")), 1)]
+WORK = [Gemm(16, 24, 32, epilogue=Epilogue(out_dtype="int32"))]
 NO_PATHS = {
     "a number": (3, "no path of a file"),
     "a character that no name has": ("a\0b", "no path of a file"),

@@ -24,7 +24,6 @@ from autoq.templates.operators.float_gemm import FloatGemm
 from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import list_tasks, tune
 from autoq.tuning.clock import MonotonicClock
-from autoq.tuning.task import ModelWorkload
 
 FAKES = str(Path(__file__).parent / "measure")
 CONV = Conv2d(1, 14, 14, 32, 32, 3, 3, padding=(1, 1, 1, 1))
@@ -40,7 +39,7 @@ def test_a_convolution_is_tuned_for_this_cpu(tmp_path):
     events = []
     path = tmp_path / "log.jsonl"
     summary = tune(
-        [ModelWorkload(CONV, 2, ("conv1", "conv2"))],
+        [CONV, CONV],
         trials=6,
         output=path,
         target="cpu",
@@ -56,9 +55,9 @@ def test_a_convolution_is_tuned_for_this_cpu(tmp_path):
     assert isinstance(events[0], TuneStarted) and events[-1] is summary
     progress = [event for event in events if isinstance(event, TrialsMeasured)]
     assert progress[-1].done == 6 and progress[-1].seconds_left == 0
-    (row,) = list_tasks([ModelWorkload(CONV, 2)], target="cpu", tuning_records=[path])
+    (row,) = list_tasks([CONV, CONV], target="cpu", tuning_records=[path])
     assert row.seconds == summary.rows[0].seconds and row.source == str(path)
-    assert row.trials == 6
+    assert row.trials == 6 and row.count == 2
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -77,7 +76,7 @@ def test_products_of_every_kind_are_tuned_without_a_model(tmp_path):
 @pytest.mark.usefixtures("in_this_process")
 def test_failing_candidates_become_records_and_tuning_goes_on(tmp_path):
     summary = tune(
-        [ModelWorkload(FAKE, 1)],
+        [FAKE],
         trials=24,
         output=tmp_path / "log.jsonl",
         target="cpu",
@@ -96,7 +95,7 @@ def test_a_cache_that_cannot_be_used_is_said_once_and_poisons_no_record(tmp_path
     (tmp_path / "cache").touch()
     with caplog.at_level(logging.WARNING, "autoq"):
         summary = tune(
-            [ModelWorkload(FAKE, 1)],
+            [FAKE],
             trials=6,
             output=tmp_path / "log.jsonl",
             target="cpu",
@@ -117,7 +116,7 @@ def test_a_cache_that_others_may_write_is_refused_before_anything_is_written(tmp
     (tmp_path / "cache").chmod(0o777)
     with pytest.raises(InputError, match="others may write"):
         tune(
-            [ModelWorkload(FAKE, 1)],
+            [FAKE],
             trials=6,
             output=tmp_path / "log.jsonl",
             target="cpu",
@@ -132,7 +131,7 @@ def test_a_fault_of_the_machine_ends_the_run_with_all_trials_kept(tmp_path):
     path = tmp_path / "log.jsonl"
     with pytest.raises(EnvironmentFault, match="No space left"):
         tune(
-            [ModelWorkload(FAKE, 1), ModelWorkload(dataclasses.replace(FAKE, k=16), 1)],
+            [FAKE, dataclasses.replace(FAKE, k=16)],
             trials=1000,
             output=path,
             target="cpu",
@@ -151,10 +150,8 @@ SCRIPT = """
     from autoq.templates.epilogue import Epilogue
     from autoq.templates.operators.gemm import Gemm
     from autoq.tuner import tune
-    from autoq.tuning.task import ModelWorkload
 
-    works = [ModelWorkload(Gemm(16, 24, 8 * (i + 1), epilogue=Epilogue("int32")), 1)
-             for i in range(4)]
+    works = [Gemm(16, 24, 8 * (i + 1), epilogue=Epilogue("int32")) for i in range(4)]
     with progress(sys.stdout) as show:
         tune(works, trials=32, output={path!r}, target="cpu", tuner="random", seed=1,
              registry="fake_templates:GOOD_ONLY", on_event=show, trials_per_task=8, jobs=1,
@@ -220,7 +217,7 @@ def test_kill_9_loses_at_most_the_batch_under_way_and_a_polite_end_nothing(tmp_p
     kept = read_records(path)
     assert not kept.rejected and not kept.torn
     assert 4 + 2 <= len(kept.records) < 32
-    works = [ModelWorkload(dataclasses.replace(FAKE, k=8 * (i + 1)), 1) for i in range(4)]
+    works = [dataclasses.replace(FAKE, k=8 * (i + 1)) for i in range(4)]
     with without_processes():
         tune(
             works, trials=32, output=path, target="cpu", tuner="random", seed=1,
@@ -245,7 +242,7 @@ def test_a_time_budget_ends_the_run(tmp_path, monkeypatch):
 
     started = time.monotonic()
     summary = tune(
-        [ModelWorkload(FAKE, 1)],
+        [FAKE],
         trials=10_000,
         output=path,
         target="cpu",
@@ -264,7 +261,7 @@ def test_a_time_budget_ends_even_the_start_of_the_device(tmp_path, monkeypatch):
     """No process of this tuner is ever ready."""
     monkeypatch.setattr("autoq.process.child._PROGRAM", "import time; time.sleep(1000)")
     summary = tune(
-        [ModelWorkload(FAKE, 1)],
+        [FAKE],
         trials=10,
         output=tmp_path / "log.jsonl",
         target="cpu",
@@ -285,7 +282,7 @@ def test_a_model_without_tunable_workloads_is_refused(tmp_path):
 def test_a_cuda_tune_without_a_gpu_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(TargetError, match="no CUDA GPU"):
         tune(
-            [ModelWorkload(CONV, 1)],
+            [CONV],
             trials=8,
             output=tmp_path / "log.jsonl",
             target="cuda:sm_90a",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from autoq.templates.target import Target
 from autoq.templates.workload import Workload, as_workload
 from autoq.tuning.task import ModelWorkload, Task, roofline_seconds
 
-Model = str | os.PathLike[str] | Graph | Sequence[ModelWorkload | Workload]
+Model = str | os.PathLike[str] | Graph | Sequence[Workload]
 
 
 def model_workloads(
@@ -33,8 +34,8 @@ def model_workloads(
 ) -> list[ModelWorkload]:
     """The distinct workloads of a model in the order of their first use.
 
-    A sequence of workloads keeps its order, a plain one counting once. Raises ModelError or
-    InputError for a model that cannot be used.
+    A sequence of workloads keeps its order, and each counts as often as it stands there. Raises
+    ModelError or InputError for a model that cannot be used.
     """
     if not isinstance(model, str | os.PathLike | Graph):
         if precision is not None:
@@ -54,10 +55,8 @@ def _given(model: Any) -> list[ModelWorkload]:
     """Workloads that a caller names."""
     if not isinstance(model, Iterable):
         raise InputError(f"model {model!r:.80}: a file, a graph or a sequence of workloads does")
-    return [
-        one if isinstance(one, ModelWorkload) else ModelWorkload(as_workload(one), 1)
-        for one in model
-    ]
+    counts = Counter(as_workload(one) for one in model)
+    return [ModelWorkload(workload, count) for workload, count in counts.items()]
 
 
 def in_layouts(

@@ -166,7 +166,7 @@ def test_a_layout_that_no_convolution_has_is_refused():
     with pytest.raises(InputError, match=r"--layouts nhwcnc: no convolution"):
         in_layouts(small, LAYOUTS, TEMPLATES, parse_target("cuda:sm_80"))
     with pytest.raises(InputError, match=r"--layouts nhwcnc: no convolution"):
-        list_tasks(MODELS, target="cpu", layouts=LAYOUTS)
+        list_tasks([one.workload for one in MODELS], target="cpu", layouts=LAYOUTS)
     with pytest.raises(InputError, match=r"'NCHW' is unknown"):
-        list_tasks(MODELS, target="cpu", layouts=("NCHW",))
-    assert len(list_tasks(MODELS[:1], target="cuda:sm_80", layouts=LAYOUTS)) == 4
+        list_tasks([one.workload for one in MODELS], target="cpu", layouts=("NCHW",))
+    assert len(list_tasks([CONV], target="cuda:sm_80", layouts=LAYOUTS)) == 4

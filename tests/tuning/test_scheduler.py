@@ -16,7 +16,6 @@ from autoq.templates.base import Template
 from autoq.templates.operators.gemm import Gemm
 from autoq.templates.target import Target
 from autoq.tuner import tune
-from autoq.tuning.task import ModelWorkload
 
 DEVICE = Device("Replay", "generic")
 TARGET = Target("cpu", "generic", int8_rate=1e12, memory_rate=1e11)
@@ -75,7 +74,7 @@ def run(tmp_path):
     def run(workloads, trials, failing=lambda config: False, output="log.jsonl", **options):
         records = recording([w for w, _ in workloads], failing)
         return tune(
-            [ModelWorkload(workload, count) for workload, count in workloads],
+            [workload for workload, count in workloads for _ in range(count)],
             trials=trials,
             output=tmp_path / output,
             target=_host(),

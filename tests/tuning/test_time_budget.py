@@ -16,7 +16,6 @@ from autoq.records import Database, lookup, read_records
 from autoq.report.events import TuneSummary
 from autoq.templates.operators.gemm import Gemm
 from autoq.tuner import tune
-from autoq.tuning.task import ModelWorkload
 
 WORKLOADS = [Gemm(64 * (1 + i % 7), 64 * (1 + i % 5), 64 * (1 + i)) for i in range(31)]
 DEFAULT = ReplayConfig(0, 0, 1)
@@ -39,7 +38,7 @@ def simulate(tmp_path, monkeypatch):
         alone = measured or (lambda job: Measurement(true(job), repeats=9))
         measurer = SimulatedMeasurer(clock, alone, true, **device)
         summary = tune(
-            [ModelWorkload(workload, 1) for workload in workloads],
+            workloads,
             trials=trials,
             output=tmp_path / "log.jsonl",
             target=Host(TARGET, DEVICE.name),

@@ -11,7 +11,6 @@ from autoq.measure.job import Measurement
 from autoq.records import read_records
 from autoq.report.events import Notice, TrialsMeasured
 from autoq.tuner import tune
-from autoq.tuning.task import ModelWorkload
 
 
 class Gone(Exception):
@@ -69,7 +68,7 @@ def _trials(path):
 
 def _tune(path, trials, measurer, **options):
     return tune(
-        [ModelWorkload(WORKLOAD, 1)],
+        [WORKLOAD],
         trials=trials,
         output=path,
         target=Host(TARGET, DEVICE.name),

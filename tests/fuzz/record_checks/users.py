@@ -27,7 +27,6 @@ from autoq.templates.registry import matching
 from autoq.templates.target import Target
 from autoq.tuner import tune
 from autoq.tuning.prepare import model_workloads
-from autoq.tuning.task import ModelWorkload
 
 DEVICE = Device("Replay", "generic")
 TARGET = Target("cpu", "generic", int8_rate=1e12, memory_rate=1e11)
@@ -83,7 +82,7 @@ def tune_in(folder: Path, path: Path, found: Lines | None) -> None:
     output.write_bytes(path.read_bytes())
     try:
         summary = tune(
-            [ModelWorkload(WORKLOAD, 1)],
+            [WORKLOAD],
             trials=12,
             output=output,
             target=Host(TARGET, DEVICE.name),
