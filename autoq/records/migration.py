@@ -69,6 +69,11 @@ def _grouped(knobs: Knobs) -> Knobs:
     return others | {"blocks_per_unit": knobs.get("blocks", 0) or None}
 
 
+def _unbounded(knobs: Knobs) -> Knobs:
+    """No kernel had launch bounds."""
+    return knobs | {"registers_bounded": False}
+
+
 def _attention(knobs: Knobs) -> Knobs:
     """Powers are kept where scores were; what kept scores is none any more."""
     if knobs["keeps_scores"]:
@@ -93,6 +98,7 @@ _MIGRATIONS: dict[tuple[str, int], Callable[[Knobs], Knobs]] = {
     ("attention_wgmma", 1): _attention,
     ("attention_wgmma_bytes", 1): _attention,
     ("conv2d_grouped", 2): _grouped,
+    ("conv2d_grouped", 3): _unbounded,
     ("conv2d_halo", 6): _halo,
     ("conv2d_im2col", 5): _pipeline,
     ("conv2d_swapped", 5): _halo,

@@ -40,9 +40,9 @@ CASES = [
     ("attention_wgmma", 1, {"consumers": 1, "keeps_scores": False},
      {"consumers": 1, "keeps_powers": False}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 1, "blocks": 0},
-     {"rows": 4, "stages": 1, "blocks_per_unit": None}),
+     {"rows": 4, "stages": 1, "blocks_per_unit": None, "registers_bounded": False}),
     ("conv2d_grouped", 2, {"rows": 4, "stages": 3, "blocks": 2},
-     {"rows": 4, "stages": 3, "blocks_per_unit": 2}),
+     {"rows": 4, "stages": 3, "blocks_per_unit": 2, "registers_bounded": False}),
     ("sparse_attention_fused", 2, {"warps": 4, "headroom": 1}, {"warps": 4, "headroom": 1}),
     ("sparse_attention_fused", 3, {"warps": 4, "headroom": 0}, {"warps": 4, "headroom": 0}),
 ]  # fmt: skip
@@ -61,6 +61,11 @@ def test_the_form_before_becomes_the_present_one(template, version, old, new):
 )
 def test_what_has_not_the_form_of_its_version_stays(config):
     assert migrated("conv2d_halo", 6, config) == (6, config)
+
+
+def test_grouped_kernels_had_no_launch_bounds():
+    now = 4, {"rows": 4, "blocks_per_unit": 2, "registers_bounded": False}
+    assert migrated("conv2d_grouped", 3, {"rows": 4, "blocks_per_unit": 2}) == now
 
 
 def test_scores_that_were_kept_are_no_powers():

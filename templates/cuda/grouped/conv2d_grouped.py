@@ -110,6 +110,7 @@ def _space(
         "strips_across": _ACROSS,
         "stages": stages,
         "blocks_per_unit": blocks,
+        "registers_bounded": (False, True),
     }
 
     def tiling_of(config: GroupedConfig) -> GroupedTiling:
@@ -136,6 +137,13 @@ def _space(
         tiling = tiling_of(config)
         return tiling.scheduler_warps(target) >= ceil_div(tiling.threads, 32 * target.schedulers)
 
+    def bounds_bind(config: GroupedConfig) -> bool:
+        """Blocks are bounded only where all of them cannot have the most registers there are."""
+        if config.blocks_per_unit is None or not config.registers_bounded:
+            return not config.registers_bounded
+        together = config.blocks_per_unit * tiling_of(config).threads
+        return together * target.thread_registers > target.register_file
+
     def strips_touch_the_output(config: GroupedConfig) -> bool:
         """No strip lies wholly outside; tiles of several images cover them."""
         tiling = tiling_of(config)
@@ -151,6 +159,7 @@ def _space(
         shared_memory_suffices,
         registers_suffice,
         blocks_have_tiles_in_turn,
+        bounds_bind,
     ]
     return Space(GroupedConfig, knobs, constraints, lambda c: features(tiling_of(c), target))
 
@@ -198,7 +207,9 @@ def build(workload: Conv2d, config: GroupedConfig, target: Target) -> PrimFunc:
         x, weight, constants, y = split_pointers(epilogue, pointers)
         call(functions.function("convolve"), smem.data, x, weight, *constants, y, block, thread)
 
-    return thread_kernel(parameters, runs * tiling.slabs, tiling.threads, target, body)
+    together = config.blocks_per_unit if config.registers_bounded else None
+    blocks = runs * tiling.slabs
+    return thread_kernel(parameters, blocks, tiling.threads, target, body, together=together)
 
 
 def _functions(tiling: GroupedTiling, epilogue: ThreadEpilogue, runs: int) -> DeviceNamespace:
@@ -249,7 +260,7 @@ def packed(workload: Conv2d, config: GroupedConfig) -> tuple[TensorSpec, ...]:
 
 
 TEMPLATE = Template(
-    "conv2d_grouped", 3, matches, space, default, build, pack, packed, estimate=estimate,
+    "conv2d_grouped", 4, matches, space, default, build, pack, packed, estimate=estimate,
     preference=30,
 )  # fmt: skip
 """Depthwise and grouped convolution on tensor cores from sm_80."""

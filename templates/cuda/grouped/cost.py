@@ -144,6 +144,7 @@ def features(tiling: GroupedTiling, target: Target) -> Mapping[str, float]:
         "threads": tiling.threads,
         "smem_bytes": tiling.smem_bytes,
         "registers": tiling.registers,
+        "register_room": target.register_file / (resident * tiling.threads) - tiling.registers,
         "blocks": blocks,
         "resident_warps": resident * tiling.threads / 32,
         "waves": waves,

@@ -57,6 +57,7 @@ class GroupedConfig:
     stages: tiles whose halos shared memory holds.
     blocks_per_unit: blocks of a multiprocessor that take tiles in turn; None: every tile has a
         block of its own.
+    registers_bounded: whether the compiler keeps to the registers that so many blocks share.
     """
 
     channels: int
@@ -66,6 +67,7 @@ class GroupedConfig:
     strips_across: int
     stages: int = 1
     blocks_per_unit: int | None = None
+    registers_bounded: bool = False
 
     @property
     def strips(self) -> int:
