@@ -165,13 +165,18 @@ def _space(
 
 
 def default(workload: Conv2d, target: Target) -> GroupedConfig:
-    """The legal configuration of least estimated time, of those with as many blocks as fit."""
+    """The legal configuration of least estimated time, of those with as many blocks as fit.
+
+    Their registers are bounded where that makes a difference, so that they do fit.
+    """
     legal = space(workload, target)
 
     def in_turn(alone: GroupedConfig, stages: int) -> GroupedConfig:
         fit = residence(GroupedTiling(workload, replace(alone, stages=stages)), target)
         most = max((b for b in _BLOCKS_PER_UNIT if b is not None and b <= fit), default=None)
-        return replace(alone, stages=stages, blocks_per_unit=most)
+        free = replace(alone, stages=stages, blocks_per_unit=most)
+        bounded = replace(free, registers_bounded=True)
+        return bounded if bounded in legal else free
 
     tiles = list(_space(workload, target, (1,), (None,)).enumerate())
     others = (in_turn(tile, stages) for tile in tiles for stages in _STAGES)
