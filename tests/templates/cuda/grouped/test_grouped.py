@@ -12,8 +12,9 @@ from with_nvcc import needs_nvcc
 
 from autoq.kernel import compile_kernel
 from autoq.templates.arrays.element import INTEGER_RANGE
+from autoq.templates.cuda.device.launch.occupancy import register_limit
 from autoq.templates.cuda.grouped.conv2d_grouped import TEMPLATE
-from autoq.templates.cuda.grouped.tiling import GroupedConfig
+from autoq.templates.cuda.grouped.tiling import GroupedConfig, GroupedTiling
 from autoq.templates.epilogue import Epilogue
 from autoq.templates.operators.conv2d import Conv2d
 from autoq.templates.oracle.reference import reference
@@ -165,6 +166,40 @@ def test_compiles_without_spills(workload, arch):
     config = TEMPLATE.default(workload, target)
     kernel = compile_kernel(TEMPLATE.build(workload, config, target), target)
     assert kernel.spill_bytes == 0
+
+
+@needs_nvcc
+def test_bounded_blocks_have_registers_to_share_a_multiprocessor():
+    """Left alone ptxas takes two registers too many for the second block."""
+    target = parse_target("cuda:sm_90a")
+    epilogue = Epilogue("uint8")
+    workload = Conv2d(128, 28, 28, 192, 192, 3, 3, **_SAME, groups=4, epilogue=epilogue)
+    free = GroupedConfig(96, 8, 1, 2, 1, 1, 2)
+    limit = register_limit(GroupedTiling(workload, free).threads, 2, target)
+    kernels = [
+        compile_kernel(TEMPLATE.build(workload, config, target), target)
+        for config in (free, dataclasses.replace(free, registers_bounded=True))
+    ]
+    assert kernels[0].registers > limit >= kernels[1].registers
+
+
+def test_only_blocks_that_want_more_registers_than_there_are_can_be_bounded():
+    target = parse_target("cuda:sm_90a")
+    space = TEMPLATE.space(LAYERS[1], target)
+    every = GroupedConfig(32, 4, 1, 2, 2, 1, None, True)
+    assert space.rejection(every).startswith("bounds_bind: Blocks are bounded only where")
+    in_turn = dataclasses.replace(every, blocks_per_unit=1)
+    assert "bounds_bind" in space.rejection(in_turn), "128 threads can have 255 registers each"
+    assert dataclasses.replace(in_turn, registers_bounded=False) in space
+    assert dataclasses.replace(in_turn, blocks_per_unit=3) in space
+
+
+def test_the_default_is_bounded_where_it_can_be():
+    target = parse_target("cuda:sm_90a")
+    for workload in LAYERS:
+        config = TEMPLATE.default(workload, target)
+        bounded = dataclasses.replace(config, registers_bounded=True)
+        assert config.registers_bounded == (bounded in TEMPLATE.space(workload, target))
 
 
 @pytest.mark.parametrize("workload", LAYERS, ids=str)
