@@ -138,7 +138,7 @@ def _space(
         return tiling.scheduler_warps(target) >= ceil_div(tiling.threads, 32 * target.schedulers)
 
     def bounds_bind(config: GroupedConfig) -> bool:
-        """Blocks are bounded only where all of them cannot have the most registers there are."""
+        """Bounds say something: threads of so many blocks cannot all have the most registers."""
         if config.blocks_per_unit is None or not config.registers_bounded:
             return not config.registers_bounded
         together = config.blocks_per_unit * tiling_of(config).threads

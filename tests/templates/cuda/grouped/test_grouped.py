@@ -187,7 +187,7 @@ def test_only_blocks_that_want_more_registers_than_there_are_can_be_bounded():
     target = parse_target("cuda:sm_90a")
     space = TEMPLATE.space(LAYERS[1], target)
     every = GroupedConfig(32, 4, 1, 2, 2, 1, None, True)
-    assert space.rejection(every).startswith("bounds_bind: Blocks are bounded only where")
+    assert space.rejection(every).startswith("bounds_bind: Bounds say something")
     in_turn = dataclasses.replace(every, blocks_per_unit=1)
     assert "bounds_bind" in space.rejection(in_turn), "128 threads can have 255 registers each"
     assert dataclasses.replace(in_turn, registers_bounded=False) in space
