@@ -84,9 +84,9 @@ def summary(results: Results) -> str:
         counts.append(f"{share} {kind}")
     text = (
         f"Microseconds per batch of 224x224 images, on one {resnet['device']}, {resnet['date']}, "
-        f"commit {resnet['commit']}. Layer by layer, autoq is at least as fast as the best of "
-        f"cuDNN (int8 and float16) and cublasLt on {counts[0]} convolutions of ResNet-50, and on "
-        f"{counts[1]} ones of other networks. "
+        f"commit {resnet['commit']}. Layer by layer, autoq is at least as fast as cuDNN (int8 and "
+        f"float16) and cublasLt on {counts[0]} convolutions of ResNet-50, and on "
+        f"{counts[1]} ones of other networks ({results['grouped_h200']['date']}). "
     ) + transformer_section.sentence(results["transformers_h200"])
     return "\n".join([*_table(titles, rows), "", *textwrap.wrap(text, 100)])
 
