@@ -10,9 +10,10 @@
 untuned default, and what models predict that have not seen the workload's shape, and those that
 have seen none of the file's shapes. `compile` needs none either; a folder that holds some of the
 kernels gets the others. `measure` compares every output element and times the configurations of
-each workload in turn; without `--compiled` it compiles them on the device's machine. `recorded`
-needs no device: it takes the times that the recorded space of a workload holds, and leaves out
-workloads of which it lacks one.
+each workload in turn, in three passes over all workloads, each of which begins anew: a time is the
+median of the passes. Without `--compiled` it compiles them on the device's machine, in every pass.
+`recorded` needs no device: it takes the times that the recorded space of a workload holds, and
+leaves out workloads of which it lacks one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import datetime, timezone
@@ -51,12 +54,14 @@ from autoq.replaying.loading import shipped_spaces
 from autoq.scratch import scratch_folder
 from autoq.search.knobs import plain_config
 from autoq.search.union import Candidate
+from autoq.templates.workload import Workload
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from checkout import commit
 from untuned_choices import DEVICE, LEFT_OUT, Choices, Models, chosen, read_choices
 
 WAYS = ("record", "default", *LEFT_OUT)
+_PASSES = 3
 _TIMING = Timing(repeat=7, min_seconds=1e-3, budget_seconds=0.5, rest_seconds=0.02)
 
 
@@ -118,7 +123,7 @@ def compiled_places(folder: Path, found: Sequence[Choices]) -> dict[Job, Place]:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Time what was chosen; the result is written after each workload."""
+    """Time what was chosen; the result is written after each pass."""
     host = resolve(options.target)
     require_device(host)
     templates = load_registry(REGISTRY)
@@ -126,30 +131,43 @@ def measure(options: argparse.Namespace) -> None:
     places = None if options.compiled is None else compiled_places(options.compiled, found)
     result = {
         "device": host.device, "commit": options.commit, "records": records,
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "cases": [],
+        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"), "passes": _PASSES,
     }  # fmt: skip
-    record_options = RecordOptions(jobs=options.jobs)
+    passes: dict[Workload, list[dict[Candidate, float | None]]] = defaultdict(list)
     with (
         scratch_folder() as scratch,
-        opened_measurers(host, record_options, scratch, places) as (measurer,),
+        opened_measurers(host, RecordOptions(jobs=options.jobs), scratch, places) as (measurer,),
     ):
-        waiting = {}
-        for one in found:
-            candidates = list(dict.fromkeys(one.ways.values()))
-            jobs = [Job(one.workload, each.template, each.config) for each in candidates]
-            waiting[measurer.compare(jobs, _TIMING)] = one, candidates
-        for done in as_completed(waiting):
-            one, candidates = waiting[done]
-            times = done.result()
-            if times is None:
-                print(f"{one.workload}: cannot be compared", flush=True)
-                continue
-            measured = dict(zip(candidates, (time.seconds for time in times), strict=True))
-            result["cases"].append(case_of(one, measured))
+        for _ in range(_PASSES):
+            waiting = {}
+            for one in found:
+                candidates = list(dict.fromkeys(one.ways.values()))
+                jobs = [Job(one.workload, each.template, each.config) for each in candidates]
+                waiting[measurer.compare(jobs, _TIMING)] = one.workload, candidates
+            for done in as_completed(waiting):
+                workload, candidates = waiting[done]
+                times = done.result()
+                if times is None:
+                    print(f"{workload}: cannot be compared", flush=True)
+                    continue
+                seconds = (time.seconds for time in times)
+                passes[workload].append(dict(zip(candidates, seconds, strict=True)))
+            result["cases"] = [
+                case_of(one, medians(passes[one.workload])) for one in found if passes[one.workload]
+            ]
             result["slower_than_the_record"] = summary(result["cases"])
             options.output.write_text(json.dumps(result, indent=1) + "\n")
-            print(json.dumps(result["cases"][-1]), flush=True)
-    print(json.dumps(result.get("slower_than_the_record"), indent=1))
+    print(json.dumps(result["slower_than_the_record"], indent=1))
+
+
+def medians(passes: Sequence[Mapping[Candidate, float | None]]) -> dict[Candidate, float | None]:
+    """The median of each candidate's times; None where one of them failed."""
+    found: dict[Candidate, float | None] = {}
+    for candidate in passes[0]:
+        times = [one[candidate] for one in passes]
+        right = [one for one in times if one is not None]
+        found[candidate] = statistics.median(right) if len(right) == len(times) else None
+    return found
 
 
 def recorded(options: argparse.Namespace) -> None:

@@ -136,21 +136,22 @@ def _piece_share(tiling: GroupedTiling) -> float:
 
 def features(tiling: GroupedTiling, target: Target) -> Mapping[str, float]:
     """Derived quantities, the same keys for every configuration."""
-    conv = tiling.workload
+    conv, config = tiling.workload, tiling.config
     resident = residence(tiling, target)
     blocks = tiling.runs(target.units) * tiling.slabs
     waves = blocks / (target.units * resident)
+    shared = config.blocks_per_unit or resident
     return {
         "threads": tiling.threads,
         "smem_bytes": tiling.smem_bytes,
         "registers": tiling.registers,
-        "register_room": target.register_file / (resident * tiling.threads) - tiling.registers,
+        "register_room": target.register_file / (shared * tiling.threads) - tiling.registers,
         "blocks": blocks,
         "resident_warps": resident * tiling.threads / 32,
         "waves": waves,
         "last_wave": waves / math.ceil(waves),
         "useful": conv.n * conv.p * conv.q * conv.k
-        / (tiling.tiles * tiling.slabs * tiling.outputs * tiling.config.channels),
-        "halo": tiling.halo_bytes / (tiling.outputs * tiling.config.channels),
+        / (tiling.tiles * tiling.slabs * tiling.outputs * config.channels),
+        "halo": tiling.halo_bytes / (tiling.outputs * config.channels),
         "seconds_estimate": estimated_seconds(tiling, target),
     }  # fmt: skip
