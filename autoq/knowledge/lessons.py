@@ -87,13 +87,15 @@ class Lesson:
 def shape_of(workload: Workload) -> str:
     """What workloads of one shape share, whatever their batch, dtypes, layouts and epilogue.
 
-    The first size of an operator is its batch, or the rows of its product.
+    The first size of an operator is its batch, or the rows of its product. Products that share
+    their activations have the shape of one of them.
     """
     sizes = [
         value
-        for value in workload.key_fields().values()
+        for name, value in workload.key_fields().items()
         if isinstance(value, (int, tuple, list)) and not isinstance(value, bool)
-    ]
+        and name != "products"
+    ]  # fmt: skip
     return json.dumps([workload.operator, *sizes[1:]])
 
 

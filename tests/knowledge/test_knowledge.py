@@ -16,7 +16,7 @@ from autoq.knowledge import evaluation
 from autoq.knowledge.choice import Prediction, predicted, usable, worthwhile
 from autoq.knowledge.evaluation import Groups, leave_one_out
 from autoq.knowledge.features import workload_features
-from autoq.knowledge.lessons import kind_of, lesson
+from autoq.knowledge.lessons import kind_of, lesson, shape_of
 from autoq.knowledge.model import LEAST_PROMISE, load_model, parse_model
 from autoq.knowledge.training import gathered, lessons_of, model_of
 from autoq.records.database import Database
@@ -25,6 +25,7 @@ from autoq.replaying.loading import target_of
 from autoq.search.knobs import plain_config
 from autoq.search.union import Candidate
 from autoq.templates.operators.gemm import Gemm
+from autoq.templates.operators.shared.shared_gemm import SharedGemm
 from autoq.templates.registry import matching
 from autoq.templates.sparse.sparsity import Sparsity
 from autoq.templates.sparse.structure import Structure
@@ -59,6 +60,14 @@ def test_features_of_workloads_have_the_names_of_their_fields(workload):
     product = workload_features(Gemm(64, 64, 64), target)
     shared = {name for name in found if name.startswith("workload.log2")}
     assert shared == {name for name in product if name.startswith("workload.log2")}
+
+
+def test_a_shape_is_the_same_for_every_batch_and_number_of_rows(workload):
+    assert shape_of(workload) == shape_of(dataclasses.replace(workload, n=2 * workload.n))
+    assert shape_of(workload) != shape_of(dataclasses.replace(workload, k=2 * workload.k))
+    assert shape_of(Gemm(64, 32, 16)) == shape_of(Gemm(128, 32, 16, in_dtype="uint8"))
+    assert shape_of(SharedGemm(3, 64, 32, 16)) == shape_of(SharedGemm(2, 128, 32, 16))
+    assert shape_of(SharedGemm(3, 64, 32, 16)) != shape_of(SharedGemm(3, 64, 16, 16))
 
 
 def test_a_model_is_the_same_again_and_survives_its_file(model, spaces, templates, tmp_path):
