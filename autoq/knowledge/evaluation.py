@@ -22,7 +22,7 @@ from autoq.templates.base import Template
 # A group takes minutes, of hundreds of spaces.
 _SECONDS = 86400.0
 
-PROMISES = (1.03, 1.05, 1.1, 1.15)
+PROMISES = (1.02, 1.03, 1.05, 1.1, 1.15)
 """How much faster than the default a choice may have to promise to be, to be looked at."""
 
 

@@ -103,6 +103,17 @@ def test_a_missing_wait_gives_wrong_numbers_late(
     assert "elements wrong" in str(complaint(monkeypatch, case, fault, "late"))
 
 
+def test_two_copies_under_way_to_one_place_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They arrive in either order, though each is waited for."""
+
+    def fault(ptx: str) -> str:
+        return re.sub(r"(cp\.async\.c[ag]\.shared[^;]*;)", r"\1 \1", ptx, count=1)
+
+    assert complaint(monkeypatch, MMA_SYNC, fault, "eager") is None
+    with pytest.raises(EmulationFault, match=r"another copy to byte(.|\n)*`cp\.async"):
+        complaint(monkeypatch, MMA_SYNC, fault, "late")
+
+
 def test_an_arrival_that_does_not_wait_for_copies_gives_wrong_numbers_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

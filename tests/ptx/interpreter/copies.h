@@ -5,8 +5,21 @@
 
 namespace ptx {
 
+// Note whether a copy is under way. Two to the same place would arrive in either order.
+inline void note_copy(Block& block, const Copy& copy, bool under_way) {
+  const size_t first = (shared_at(block, copy.to, copy.bytes) - block.shared.data()) / GRANULE;
+  for (size_t i = first; i < first + copy.bytes / GRANULE; ++i) {
+    if (under_way && block.under_way[i])
+      throw Fault("cp.async: another copy to byte " + std::to_string(i * GRANULE) +
+                  " of shared memory is under way");
+    block.under_way[i] = under_way;
+  }
+}
+
 inline void perform(Warp& w, const Copy& copy) {
-  uint8_t* to = shared_at(block_of(w, copy.to, true), copy.to, copy.bytes);
+  Block& block = block_of(w, copy.to, true);
+  uint8_t* to = shared_at(block, copy.to, copy.bytes);
+  note_copy(block, copy, false);
   if (copy.read) std::memcpy(to, global_at(launch_of(w), copy.from, copy.read, false), copy.read);
   std::memset(to + copy.read, 0, copy.bytes - copy.read);
   note_write(w, copy.lane, to, copy.bytes);
@@ -29,8 +42,9 @@ inline Outcome copy_async(Warp& w, const Instruction& in) {
     // Checked where it is issued.
     shared_at(block_of(w, copy.to, true), copy.to, bytes);
     if (copy.read) global_at(w, copy.from, copy.read, false);
-    if (launch.settings.late) w.copies.push_back(copy);
-    else perform(w, copy);
+    if (!launch.settings.late) return perform(w, copy);
+    note_copy(block_of(w, copy.to, true), copy, true);
+    w.copies.push_back(copy);
   });
   return DONE;
 }

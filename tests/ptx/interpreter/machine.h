@@ -57,6 +57,7 @@ struct Block {
   int32_t index[3] = {}, cluster_index[3] = {};
   std::vector<uint8_t> shared;
   std::vector<Access> writes, reads;  // of each granule, the latter where `proxies` is set
+  std::vector<bool> under_way;        // whether a copy of cp.async to a granule is
   std::vector<Warp> warps;
   Barrier barriers[16];
   std::unordered_set<uint32_t> mbarriers;  // offsets of those that are initialised

@@ -127,5 +127,5 @@ def packed(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> tuple[TensorS
 
 
 TEMPLATE = Template(
-    "gemm_tile_picked_mma_sync", 1, matches, space, default, build, pack, packed, estimate=estimate
+    "gemm_tile_picked_mma_sync", 2, matches, space, default, build, pack, packed, estimate=estimate
 )

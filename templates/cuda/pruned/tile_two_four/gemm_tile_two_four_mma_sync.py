@@ -134,7 +134,7 @@ def packed(workload: Gemm | FloatGemm, config: TileTwoFourConfig) -> tuple[Tenso
 
 
 TEMPLATE = Template(
-    "gemm_tile_two_four_mma_sync", 1, matches, space, default, build, pack, packed,
+    "gemm_tile_two_four_mma_sync", 2, matches, space, default, build, pack, packed,
     estimate=estimate,
 )  # fmt: skip
 """The product of weights that are 2:4 inside tiles on mma.sp: a block for a tile and rows of y."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from mma_sync_matches import assert_takes_tiles_alone
 from ptx.kernels import assert_right_emulated
+from tile_two_four_cases import apart
 from with_nvcc import needs_nvcc
 
 from autoq.templates.cuda.pruned.picked_mma_sync.config import PickedMmaConfig
@@ -46,6 +47,18 @@ FLOATS = FloatGemm(100, 300, 416, weight_dtype="float16", sparsity=CLASS)
 def test_outputs_are_right(workload: Gemm | FloatGemm, config: PickedMmaConfig) -> None:
     assert config in TEMPLATE.space(workload, TARGET)
     assert_right_emulated(TEMPLATE, workload, config, TARGET)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("x_stages", "stages"), [(2, 3), (3, 6), (6, 4)])
+def test_stages_that_a_tile_keeps_nothing_of_are_left_out(x_stages: int, stages: int) -> None:
+    """Those of x that are under way arrive before others take their places."""
+    given, case = apart(0.4)
+    assert given.sparsity is not None
+    known = replace(given, sparsity=given.sparsity.tiles_alone)
+    config = PickedMmaConfig(64, 4, x_stages, stages)
+    assert config in TEMPLATE.space(known, TARGET)
+    assert_right_emulated(TEMPLATE, known, config, TARGET, case=case)
 
 
 @pytest.mark.parametrize(

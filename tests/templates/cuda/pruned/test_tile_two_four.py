@@ -58,11 +58,21 @@ def test_outputs_are_right(workload: Gemm | FloatGemm, config: TileTwoFourConfig
 
 
 @needs_nvcc
-@pytest.mark.parametrize("x_stages", [2, 4])
+@pytest.mark.parametrize("x_stages", [2, 3, 4])
 @pytest.mark.parametrize("of_first", [0.0, 0.4, 1.0])
 def test_sides_that_keep_other_rows_wait_for_each_other(of_first: float, x_stages: int) -> None:
     known, case = apart(of_first)
     config = TileTwoFourConfig(64, 2, 4, x_stages, 3)
+    assert config in TEMPLATE.space(known, TARGET)
+    assert_right_emulated(TEMPLATE, known, config, TARGET, case=case)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("x_stages", "stages"), [(2, 3), (3, 6), (6, 4)])
+def test_stages_that_a_tile_keeps_nothing_of_are_left_out(x_stages: int, stages: int) -> None:
+    """Those of x that are under way arrive before others take their places."""
+    known, case = apart(0.4)
+    config = TileTwoFourConfig(64, 1, 4, x_stages, stages)
     assert config in TEMPLATE.space(known, TARGET)
     assert_right_emulated(TEMPLATE, known, config, TARGET, case=case)
 
