@@ -103,15 +103,22 @@ def test_a_missing_wait_gives_wrong_numbers_late(
     assert "elements wrong" in str(complaint(monkeypatch, case, fault, "late"))
 
 
-def test_two_copies_under_way_to_one_place_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They arrive in either order, though each is waited for."""
+def test_copies_of_different_bytes_to_one_place_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They arrive in either order, though each is waited for; twice the same bytes do no harm."""
+    copy = r"(cp\.async\.c[ag]\.shared\S+ [^;]*, 16, )([^;]*);"
 
-    def fault(ptx: str) -> str:
-        return re.sub(r"(cp\.async\.c[ag]\.shared[^;]*;)", r"\1 \1", ptx, count=1)
+    def twice(ptx: str) -> str:
+        return re.sub(copy, r"\1\2; \1\2;", ptx, count=1)
 
-    assert complaint(monkeypatch, MMA_SYNC, fault, "eager") is None
-    with pytest.raises(EmulationFault, match=r"another copy to byte(.|\n)*`cp\.async"):
-        complaint(monkeypatch, MMA_SYNC, fault, "late")
+    def zeros_before(ptx: str) -> str:
+        return re.sub(copy, r"\g<1>0; \1\2;", ptx, count=1)
+
+    for fault, mode in ((twice, "eager"), (twice, "late"), (zeros_before, "eager")):
+        assert complaint(monkeypatch, MMA_SYNC, fault, mode) is None
+    with pytest.raises(EmulationFault, match=r"other bytes to byte(.|\n)*`cp\.async"):
+        complaint(monkeypatch, MMA_SYNC, zeros_before, "late")
 
 
 def test_an_arrival_that_does_not_wait_for_copies_gives_wrong_numbers_late(

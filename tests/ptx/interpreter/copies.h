@@ -5,14 +5,17 @@
 
 namespace ptx {
 
-// Note whether a copy is under way. Two to the same place would arrive in either order.
+// Note where the bytes come from that are under way to each granule, or that nothing is any longer.
+// Different bytes to the same place would arrive in either order.
 inline void note_copy(Block& block, const Copy& copy, bool under_way) {
   const size_t first = (shared_at(block, copy.to, copy.bytes) - block.shared.data()) / GRANULE;
-  for (size_t i = first; i < first + copy.bytes / GRANULE; ++i) {
-    if (under_way && block.under_way[i])
-      throw Fault("cp.async: another copy to byte " + std::to_string(i * GRANULE) +
+  for (uint32_t at = 0; at < copy.bytes; at += GRANULE) {
+    const uint64_t from = at < copy.read ? copy.from + at : Block::ZEROS;
+    uint64_t& coming = block.coming[first + at / GRANULE];
+    if (under_way && coming && coming != from)
+      throw Fault("cp.async: a copy of other bytes to byte " + std::to_string(copy.to + at) +
                   " of shared memory is under way");
-    block.under_way[i] = under_way;
+    coming = under_way ? from : 0;
   }
 }
 

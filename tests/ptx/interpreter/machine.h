@@ -57,7 +57,8 @@ struct Block {
   int32_t index[3] = {}, cluster_index[3] = {};
   std::vector<uint8_t> shared;
   std::vector<Access> writes, reads;  // of each granule, the latter where `proxies` is set
-  std::vector<bool> under_way;        // whether a copy of cp.async to a granule is
+  static constexpr uint64_t ZEROS = 1;
+  std::vector<uint64_t> coming;  // of each granule, where what cp.async brings comes from, or 0
   std::vector<Warp> warps;
   Barrier barriers[16];
   std::unordered_set<uint32_t> mbarriers;  // offsets of those that are initialised

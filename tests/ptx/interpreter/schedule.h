@@ -91,7 +91,7 @@ inline std::unique_ptr<Cluster> start_cluster(Launch& launch, uint32_t number) {
     block.shared.assign(s.shared_bytes, 0x6b);
     block.writes.resize(s.shared_bytes / GRANULE + 1);
     block.reads.resize(block.writes.size());
-    block.under_way.resize(block.writes.size());
+    block.coming.resize(block.writes.size());
     block.warps.resize((threads + LANES - 1) / LANES);
     for (size_t i = 0; i < block.warps.size(); ++i) start_warp(block, block.warps[i], i);
   }
