@@ -128,7 +128,7 @@ __device__ __forceinline__ void multiply_picked(
 
   // Of x as many stages are ahead as its ring has, of weights all but those that are read.
   Sides sides(values, tiles, first);
-  int loaded = 0, come = 0;  // stages of x whose copies have begun, and those that are there
+  int loaded = 0;
   for (; loaded < min(X_STAGES, K_STAGES); ++loaded) load_x(base, x, first_row, loaded, thread);
   int arriving[UNDER_WAY];  // stages of x that have come when the groups of copies behind have not
   #pragma unroll
@@ -146,9 +146,8 @@ __device__ __forceinline__ void multiply_picked(
   for (int oldest = sides.oldest(); oldest < K_STAGES; oldest = sides.oldest()) {
     const int newest = sides.newest(oldest);
     if (newest > loaded) {  // a stage of few weights, whose x is not under way yet
-      // A copy that is under way could arrive behind the one that takes its place.
-      const int replaced = min(loaded, newest - X_STAGES);
-      if (replaced > come) Awaited<0>::copies(arriving, replaced);
+      // Copies that are under way could arrive behind those that take their places.
+      asm volatile("cp.async.wait_all;" : : : "memory");
       __syncthreads();  // the ring is not read
       for (loaded = max(loaded, oldest); loaded < newest; ++loaded)
         load_x(base, x, first_row, loaded, thread);
@@ -156,7 +155,6 @@ __device__ __forceinline__ void multiply_picked(
     } else {
       Awaited<0>::copies(arriving, newest);
     }
-    come = newest;
     __syncthreads();
     sides.load(weights, oldest, thread);
     for (; loaded < min(oldest + X_STAGES, K_STAGES); ++loaded)
