@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autoq.knowledge.held_out import COUNTS, HeldOut, LeftOut
+from autoq.knowledge.held_out import COUNTS, HeldOut, LeftOut, joined
 from autoq.knowledge.lessons import Lesson, preferred, shapes_of_templates
 from autoq.knowledge.model import trained
 from autoq.measure.job import REGISTRY, load_registry
@@ -49,65 +49,77 @@ def leave_one_out(
     jobs: int = 1,
     least: int = 0,
     groups: Groups = EACH,
+    part: str = "",
 ) -> list[LeftOut]:
     """Rank every lesson by models of all lessons of other shapes.
 
-    jobs: processes, which take a group at a time, of registered templates if more than one; the
+    jobs: processes, which take a model at a time, of registered templates if more than one; the
     result is the same with any number. least: lessons of fewer configurations are learnt from and
-    not ranked. groups: what is left out together, and how often a model is trained.
+    not ranked, nor are those of workloads whose names do not begin with `part`. groups: what is
+    left out together, and how often a model is trained.
     A lesson whose preferred template no other shape teaches is not ranked: nothing is known of it.
     """
     groupings: dict[str, list[Lesson]] = defaultdict(list)
     shapes = shapes_of_templates(lessons)
     for one in lessons:
-        if len(one.seconds) >= least and len(shapes[preferred(one, templates).name]) > 1:
+        asked = len(one.seconds) >= least and str(one.workload).startswith(part)
+        if asked and len(shapes[preferred(one, templates).name]) > 1:
             group = (
                 str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
             )
             groupings[group].append(one)
-    work = _Work(lessons, templates, seeds, groups.models or seeds)
-    found: dict[str, list[LeftOut]] = {}
-    for group, left in _each(work, groupings, jobs):
-        found[group] = left
-        for one in left:
-            notify(f"{one.lesson.workload}: {np.median(one.shares, axis=0).round(3).tolist()}")
-    return [one for group in groupings for one in found[group]]
+    models = groups.models or seeds
+    work = _Work(lessons, templates, seeds, models)
+    found: dict[str, dict[int, list[LeftOut]]] = defaultdict(dict)
+    ranked: dict[str, list[LeftOut]] = {}
+    for group, first, left in _each(work, groupings, jobs):
+        found[group][first] = left
+        if len(found[group]) == models:
+            by_model = [found[group][i] for i in range(models)]
+            ranked[group] = [joined(own) for own in zip(*by_model, strict=True)]
+            for one in ranked[group]:
+                notify(f"{one.lesson.workload}: {np.median(one.shares, axis=0).round(3).tolist()}")
+    return [one for group in groupings for one in ranked[group]]
 
 
 def _each(
     work: _Work, groupings: Mapping[str, Sequence[Lesson]], jobs: int
-) -> Iterator[tuple[str, list[LeftOut]]]:
-    """What comes of each group, in the order of their ends."""
+) -> Iterator[tuple[str, int, list[LeftOut]]]:
+    """A group, a model's number, and what that makes of the group, in the order of their ends."""
+    tasks = [(group, first) for group in groupings for first in range(work.models)]
     if jobs == 1:
-        for group, held in groupings.items():
-            yield group, work.ranked(held)
+        for group, first in tasks:
+            yield group, first, work.ranked(groupings[group], first)
         return
     begun = work.lessons, tuple(work.templates), work.seeds, work.models
     entry = Entry("autoq.knowledge.evaluation", "serve", begun)
     # Numpy's threads would wait for each other in loops, which takes time from processes beside.
     pool = ChildPool(lambda: Child(entry, {"OPENBLAS_NUM_THREADS": "1"}), jobs)
     try:
-        futures: dict[Future[list[LeftOut]], str] = {
-            pool.submit(lambda child, own=held: child.call(own, _SECONDS)): group
-            for group, held in groupings.items()
-        }
+        futures: dict[Future[list[LeftOut]], tuple[str, int]] = {
+            pool.submit(
+                lambda child, own=(groupings[group], first): child.call(own, _SECONDS)
+            ): (group, first)
+            for group, first in tasks
+        }  # fmt: skip
         for future in as_completed(futures):
-            yield futures[future], future.result()
+            yield *futures[future], future.result()
     finally:
         pool.close()
 
 
 def serve(
     begun: tuple[Sequence[Lesson], Sequence[str], int, int],
-) -> Callable[[Sequence[Lesson]], list[LeftOut]]:
-    """The handler of a child process: a group's lessons to what comes of them.
+) -> Callable[[tuple[Sequence[Lesson], int]], list[LeftOut]]:
+    """The handler of a child process: a group's lessons and a model's number to what comes of them.
 
     begun: the fields of `_Work`, with names for the registered templates, which hold functions that
     none can send.
     """
     lessons, names, seeds, models = begun
     registered = load_registry(REGISTRY)
-    return _Work(lessons, {name: registered[name] for name in names}, seeds, models).ranked
+    work = _Work(lessons, {name: registered[name] for name in names}, seeds, models)
+    return lambda asked: work.ranked(*asked)
 
 
 @dataclass(frozen=True)
@@ -119,15 +131,17 @@ class _Work:
     seeds: int
     models: int
 
-    def ranked(self, lessons: Sequence[Lesson]) -> list[LeftOut]:
-        """What models that have seen none of some lessons' shapes make of them."""
+    def ranked(self, lessons: Sequence[Lesson], first: int) -> list[LeftOut]:
+        """What a model that has seen none of some lessons' shapes makes of them.
+
+        first: number of the model, and its first seed; every so many models later is another one.
+        """
         held = [HeldOut(one, self.templates) for one in lessons]
         shapes = {one.shape for one in lessons}
         rest = [one for one in self.lessons if one.shape not in shapes]
         versions = template_versions(self.templates.values())
-        for first in range(self.models):
-            model = trained(rest, "", "", versions, "", first)
-            for seed in range(first, self.seeds, self.models):
-                for one in held:
-                    one.rank(model, COUNTS, seed)
+        model = trained(rest, "", "", versions, "", first)
+        for seed in range(first, self.seeds, self.models):
+            for one in held:
+                one.rank(model, COUNTS, seed)
         return [one.left_out(COUNTS) for one in held]

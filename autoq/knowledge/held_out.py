@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from autoq.templates.base import Template
 
 COUNTS = (1, 2, 4, 8, 16, 32)
 """Measurements after which the best so far is looked at."""
+
+_DRAWS = 32
+"""Random orders, of which the median counts."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,15 @@ class LeftOut:
     family: str
     default: float | None
     choices: np.ndarray
+
+
+def joined(parts: Sequence[LeftOut]) -> LeftOut:
+    """What several models make of one lesson, their seeds one behind the other."""
+    by_seed = "shares", "model", "adaptive", "boosters", "perceptrons", "choices"
+    return dataclasses.replace(
+        parts[0],
+        **{name: np.concatenate([getattr(one, name) for one in parts]) for name in by_seed},
+    )
 
 
 class HeldOut:
@@ -137,8 +150,7 @@ class HeldOut:
         lesson = self._lesson
         rng = np.random.default_rng(0)
         draws = [
-            _shares(lesson, rng.permutation(len(lesson.seconds)), counts)
-            for _ in range(max(len(self._shares), 32))
+            _shares(lesson, rng.permutation(len(lesson.seconds)), counts) for _ in range(_DRAWS)
         ]
         order = np.argsort(np.nan_to_num(self._estimates, nan=np.inf), kind="stable")
         return LeftOut(

@@ -154,6 +154,7 @@ def main() -> None:
     parser.add_argument("--spaces", type=Path, help="folder; default: those that ship")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--least", type=int, default=0, help="configurations of a ranked space")
+    parser.add_argument("--part", default="", help="beginning of the ranked workloads' names")
     parser.add_argument("--folds", type=int, default=0, help="groups of shapes; each by itself")
     parser.add_argument("--models", type=int, default=0, help="of a group; one for each seed")
     parser.add_argument("--without", nargs="*", default=[], help="beginnings of columns' names")
@@ -166,9 +167,11 @@ def main() -> None:
     found = leave_one_out(
         lessons, templates, options.seeds, notify=lambda text: print(text, flush=True),
         jobs=options.jobs, least=options.least, groups=Groups(options.folds, options.models),
+        part=options.part,
     )  # fmt: skip
     data = {
         "without": options.without,
+        "part": options.part,
         "models": options.models or options.seeds,
         **result(found, options.seeds, options.folds),
     }

@@ -42,11 +42,23 @@ def test_columns_can_be_left_out_of_a_lesson(lessons):
     assert set(bench_knowledge.without(lessons[0], []).columns) == set(lessons[0].columns)
 
 
+def test_any_number_of_processes_gives_the_same(lessons, templates):
+    found = bench_knowledge.leave_one_out(lessons, templates, 3, groups=Groups(models=2))
+    shared = bench_knowledge.leave_one_out(lessons, templates, 3, jobs=2, groups=Groups(models=2))
+    assert bench_knowledge.result(shared, 3, 0) == bench_knowledge.result(found, 3, 0)
+    assert all(one.shares.shape[0] == len(one.choices) == 3 for one in found)
+
+
+def test_only_workloads_of_some_names_are_ranked(lessons, templates):
+    name = str(lessons[0].workload)
+    found = bench_knowledge.leave_one_out(lessons, templates, 1, part=name)
+    assert [str(one.lesson.workload) for one in found] == [name]
+    assert bench_knowledge.leave_one_out(lessons, templates, 1, part="no such workload") == []
+
+
 def test_defaults_stand_beside_first_predictions(lessons, templates):
     found = bench_knowledge.leave_one_out(lessons, templates, 2, groups=Groups(models=1))
     data = bench_knowledge.result(found, 2, 0)
-    shared = bench_knowledge.leave_one_out(lessons, templates, 2, jobs=2, groups=Groups(models=1))
-    assert bench_knowledge.result(shared, 2, 0) == data
     assert [row["family"] for row in data["cases"]] == ["conv2d_grouped"] * 2
     for row in data["cases"]:
         # The search begins with the default.
