@@ -68,6 +68,9 @@ class Workload(ABC):
     has_layouts: ClassVar[bool] = False
     """Whether activations may lie in another layout than NHWC, where their shapes allow it."""
 
+    batch_sizes: ClassVar[int] = 1
+    """How many of its first sizes say how often it computes one shape: its batch, or its rows."""
+
     converts: ClassVar[bool] = False
     """Whether it computes nothing but the same numbers in another dtype."""
 
@@ -159,9 +162,8 @@ class Workload(ABC):
 
         Raises ValueError where it has no such form.
         """
-        if list(inputs) == [i.dtype for i in self.inputs] and list(outputs) == [
-            o.dtype for o in self.outputs
-        ]:
+        dtypes = [[spec.dtype for spec in specs] for specs in (self.inputs, self.outputs)]
+        if [list(inputs), list(outputs)] == dtypes:
             return self
         raise ValueError(f"{self} has no form from {', '.join(inputs)} to {', '.join(outputs)}")
 
@@ -236,9 +238,7 @@ class Workload(ABC):
     @property
     def has_four_bits(self) -> bool:
         """Whether an activation or a constant is of 4 bits."""
-        return self.has_four_bit_activations or any(
-            is_four_bit(spec.dtype) for spec in self.constants
-        )
+        return any(is_four_bit(one.dtype) for one in (*self.inputs, *self.outputs, *self.constants))
 
     def check_constants(self, constants: Constants) -> None:
         """Raise InputError unless they are what `self.constants` says.

@@ -68,7 +68,7 @@ def leave_one_out(
                 str(zlib.crc32(one.shape.encode()) % groups.folds) if groups.folds else one.shape
             )
             groupings[group].append(one)
-    models = groups.models or seeds
+    models = min(groups.models or seeds, seeds)
     work = _Work(lessons, templates, seeds, models)
     found: dict[str, dict[int, list[LeftOut]]] = defaultdict(dict)
     ranked: dict[str, list[LeftOut]] = {}

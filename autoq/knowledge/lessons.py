@@ -87,16 +87,14 @@ class Lesson:
 def shape_of(workload: Workload) -> str:
     """What workloads of one shape share, whatever their batch, dtypes, layouts and epilogue.
 
-    The first size of an operator is its batch, or the rows of its product. Products that share
-    their activations have the shape of one of them.
+    The first sizes of an operator are its batch, or the rows of its product.
     """
     sizes = [
         value
-        for name, value in workload.key_fields().items()
+        for value in workload.key_fields().values()
         if isinstance(value, (int, tuple, list)) and not isinstance(value, bool)
-        and name != "products"
-    ]  # fmt: skip
-    return json.dumps([workload.operator, *sizes[1:]])
+    ]
+    return json.dumps([workload.operator, *sizes[workload.batch_sizes :]])
 
 
 def kind_of(workload: Workload) -> str:

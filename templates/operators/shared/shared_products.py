@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ class SharedProducts(Workload):
 
     The constants are those of one with a first axis of so many, but for numbers that all share.
     """
+
+    batch_sizes: ClassVar[int] = 2
 
     products: int
     m: int

@@ -85,3 +85,10 @@ def test_defaults_stand_beside_first_predictions(lessons, templates):
         for first, promise in zip(row["predicted_over_best"], row["promised"], strict=True)
     ]
     assert found_row["promised 1.05"]["mean"] == pytest.approx(np.mean(kept), abs=1e-4)
+
+
+def test_more_models_than_seeds_are_as_many_as_seeds(lessons, templates):
+    name = str(lessons[0].workload)
+    models = Groups(models=3)
+    (one,) = bench_knowledge.leave_one_out(lessons, templates, 1, groups=models, part=name)
+    assert len(one.shares) == 1
