@@ -12,6 +12,7 @@ from autoq.search.strategies.classifier import Classifier
 from autoq.search.strategies.diverse_annealing import DiverseAnnealing
 from autoq.search.strategies.ideas import OTHERWISE, WITHOUT
 from autoq.search.strategies.informed import Informed
+from autoq.search.strategies.listed import Listed
 from autoq.search.strategies.metaschedule import MetaSchedule
 from autoq.search.strategies.prior_mean import Prior
 from autoq.search.strategies.random_search import RandomSearch
@@ -22,6 +23,7 @@ MakeStrategy = Callable[[SearchSpace[Any], int], Strategy[Any]]
 
 STRATEGIES: dict[str, MakeStrategy] = {
     "informed": Informed,
+    "listed": Listed,
     "random": RandomSearch,
     "annealing": Annealing,
     "annealing-filtered": partial(Annealing, diversity_ratio=2),
@@ -37,6 +39,7 @@ ABLATIONS: dict[str, MakeStrategy] = {
 
 KNOWING: dict[str, Callable[[SearchSpace[Any], int, Prior], Strategy[Any]]] = {
     "informed": lambda space, seed, prior: Informed(space, seed, prior=prior),
+    "listed": Listed,
 }
 """Those that can begin with what is known of their space beforehand."""
 

@@ -33,8 +33,8 @@ from autoq.cli.options import (
 from autoq.errors import InputError
 
 TUNERS = (
-    "informed", "diverse", "annealing", "annealing-filtered", "metaschedule", "classifier", "tpe",
-    "random",
+    "informed", "listed", "diverse", "annealing", "annealing-filtered", "metaschedule",
+    "classifier", "tpe", "random",
 )  # fmt: skip
 
 RecordFile = Annotated[

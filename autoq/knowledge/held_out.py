@@ -11,13 +11,13 @@ import numpy as np
 
 from autoq.knowledge.features import Columns
 from autoq.knowledge.lessons import Lesson, preferred
-from autoq.knowledge.listing import listed
 from autoq.knowledge.model import KnowledgeModel
 from autoq.records.recorded_space import DEFAULT, ESTIMATED
 from autoq.search.recorded_space import RecordedSpace
 from autoq.search.replay import replay
 from autoq.search.search_space import ESTIMATE
 from autoq.search.strategies.informed import Informed
+from autoq.search.strategies.listed import in_places
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.base import Template
@@ -34,11 +34,12 @@ class LeftOut:
     """One workload whose shape no training trial had.
 
     shares: of the recorded best speed, float64 [seeds, counts], after so many measurements of a
-    list (`listing`); model: the same in the order of the predictions alone; adaptive: of the
-    default search with the model as its prior, which begins with the untuned default where that was
-    recorded and chooses four, four and then eight at once, by what those before them took; boosters
-    and perceptrons: as model, of the order of those members alone; random and estimated: of random
-    order and of the templates' estimates alone (medians over the seeds, float64 [counts]).
+    list (`search.strategies.listed`); model: the same in the order of the predictions alone;
+    adaptive: of the default search with the model as its prior, which begins with the untuned
+    default where that was recorded and chooses four, four and then eight at once, by what those
+    before them took; boosters and perceptrons: as model, of the order of those members alone;
+    random and estimated: of random order and of the templates' estimates alone (medians over the
+    seeds, float64 [counts]).
 
     family: name of the preferred template; default: time of its untuned default over the best that
     was recorded, None where it was not; choices: float64 [seeds, 2], the same of what is predicted
@@ -111,7 +112,7 @@ class HeldOut:
         """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
         slowness, doubted = model.doubted(features)
-        mixed = listed(slowness, self._estimates, self._lesson.templates, max(counts))
+        mixed = in_places(slowness, self._estimates, self._lesson.templates, max(counts))
         self._shares.append(_shares(self._lesson, mixed, counts))
         order = np.argsort(slowness, kind="stable")
         self._model.append(_shares(self._lesson, order, counts))
