@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import statistics
@@ -31,6 +32,7 @@ from autoq import Session
 from autoq.devices import Host, require_device, resolve
 from autoq.records.lines import read_records
 from autoq.scratch import scratch_folder, sweep
+from autoq.search.registry import DEFAULT_STRATEGY
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from checkout import commit
@@ -49,12 +51,14 @@ _TURN_SECONDS = 0.05
 class Tuning:
     """A run of `autoq tune`.
 
-    budget: seconds; knowledge: the model of records that it begins with, None for the shipped one.
+    budget: seconds; knowledge: the model of records that it begins with, None for the shipped one;
+    tuner: the strategy.
     """
 
     budget: float
     seed: int
     knowledge: Path | None = None
+    tuner: str = DEFAULT_STRATEGY
 
 
 def tuned(
@@ -69,6 +73,7 @@ def tuned(
         "--time-budget": tuning.budget,
         "--until-gain": 0,
         "--seed": tuning.seed,
+        "--tuner": tuning.tuner,
         **({} if tuning.knowledge is None else {"--knowledge": tuning.knowledge}),
     }
     command = [sys.executable, "-m", "autoq", "tune", str(model), "--no-shipped-records"]
@@ -140,13 +145,14 @@ def case(
     """
     shape = (batch, 3, IMAGE, IMAGE)
     budget, seed, knowledge = tuning.budget, tuning.seed, tuning.knowledge
-    records = folders.records / f"{network}-{budget:g}s-seed{seed}.jsonl"
+    records = folders.records / f"{network}-{tuning.tuner}-{budget:g}s-seed{seed}.jsonl"
     seconds = None
     if not records.exists():
         seconds = tuned(model, host, shape, tuning, records)
     lines = read_records(records).records if records.exists() else []
     row: dict[str, Any] = {
         "case": f"{network} N{batch} {host.target.kind}",
+        "tuner": tuning.tuner,
         "budget_seconds": budget,
         "seed": seed,
         **({} if knowledge is None else {"knowledge": knowledge.name.split(".")[0]}),
@@ -176,7 +182,7 @@ def case(
 
 def _text(row: dict[str, Any]) -> str:
     return (
-        f"{row['case']} {row['budget_seconds']:g} s, seed {row['seed']}: "
+        f"{row['case']} {row['tuner']} {row['budget_seconds']:g} s, seed {row['seed']}: "
         f"{row['untuned_us']:.1f} us untuned, {row['tuned_us']:.1f} tuned"
         + (f", {row['shipped_us']:.1f} with shipped records" if "shipped_us" in row else "")
         + f"; {row['trials']} trials"
@@ -206,6 +212,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=4, help="images (4)")
     parser.add_argument("--budgets", default="30", help="seconds, separated by commas")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each (2)")
+    parser.add_argument("--tuners", default=DEFAULT_STRATEGY, help="names, separated by commas")
     parser.add_argument("--models", type=Path, default=Path("build/models"))
     parser.add_argument("--records", type=Path, help="folder of record files, which are kept")
     parser.add_argument("--cache", type=Path, help="folder of kernels that are compiled already")
@@ -229,8 +236,9 @@ def main() -> int:
         for network in networks:
             model = make_network(network, IMAGE, options.models)
             for budget in map(float, options.budgets.split(",")):
-                for seed in range(options.seeds):
-                    tuning = Tuning(budget, seed, options.knowledge)
+                runs = itertools.product(range(options.seeds), options.tuners.split(","))
+                for seed, tuner in runs:
+                    tuning = Tuning(budget, seed, options.knowledge, tuner)
                     row = case(
                         network, model, host, options.batch, tuning, folders, options.shipped,
                         lambda begun: write([*result["cases"], begun]),
