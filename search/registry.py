@@ -38,7 +38,7 @@ ABLATIONS: dict[str, MakeStrategy] = {
 """Ours with one idea left out, or with one that was no gain: for comparisons, not for tuning."""
 
 KNOWING: dict[str, Callable[[SearchSpace[Any], int, Prior], Strategy[Any]]] = {
-    "informed": lambda space, seed, prior: Informed(space, seed, prior=prior),
+    "informed": Informed,
     "listed": Listed,
 }
 """Those that can begin with what is known of their space beforehand."""

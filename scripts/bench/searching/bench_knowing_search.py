@@ -1,9 +1,10 @@
 """Searches that begin with a model of records, replayed on recorded spaces beside others.
 
 The model of each space has seen no workload of its shape, whatever the batch, dtypes and layout.
-`informed-knowing` is the default strategy with that model as its prior; the other strategies know
-nothing beforehand. `informed-after-defaults` begins as `autoq tune` does, with the untuned default
-of each template, which count as trials. It needs no device.
+`informed-knowing` is the default strategy with that model as its prior, and `listed-knowing` asks
+for the places of its list; the other strategies know nothing beforehand. `informed-after-defaults`
+begins as `autoq tune` does, with the untuned default of each template, which count as trials. It
+needs no device.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from autoq.replaying.loading import Replayable, load, shipped_spaces, target_of
 from autoq.replaying.plot import draw
 from autoq.replaying.report import overall, table, to_json
 from autoq.search.compare import FRACTIONS, Comparison, summarise
-from autoq.search.registry import STRATEGIES, MakeStrategy
+from autoq.search.registry import KNOWING, STRATEGIES, MakeStrategy
 from autoq.search.replay import optimum, replay
 from autoq.search.strategies.informed import Informed
 from autoq.search.strategies.prior_mean import Prior
@@ -36,7 +37,8 @@ from autoq.search.union import Candidate
 from autoq.templates.base import Template
 from autoq.templates.registry import matching
 
-KNOWING, AFTER_DEFAULTS = "informed-knowing", "informed-after-defaults"
+AFTER_DEFAULTS = "informed-after-defaults"
+KNOWING_NAMES = {f"{name}-knowing": make for name, make in KNOWING.items()}
 
 
 def remembered(prior: Prior, found: Replayable) -> Prior:
@@ -92,7 +94,7 @@ def compared(
         if len(one.measured) < options.least:
             continue
         makers: dict[str, MakeStrategy] = {AFTER_DEFAULTS: Informed, **STRATEGIES}
-        if KNOWING in names:
+        if not KNOWING_NAMES.keys().isdisjoint(names):
             recorded = one.recorded
             shape = shape_of(recorded.workload)
             if shape not in models:
@@ -101,7 +103,8 @@ def compared(
             prior = prior_of(
                 models[shape], recorded.workload, one.union, target_of(recorded), versions
             )
-            makers[KNOWING] = partial(Informed, prior=remembered(prior, one))
+            known = remembered(prior, one)
+            makers |= {name: partial(make, prior=known) for name, make in KNOWING_NAMES.items()}
         makers = {name: makers[name] for name in names}
         begun = defaults(one, templates)
         rows = rows_of(one, makers, begun, options.seeds, options.trials)
@@ -128,7 +131,9 @@ def completed(data: dict[str, Any], earlier: Mapping[str, Any]) -> dict[str, Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("spaces", type=Path, nargs="*", help="default: those that ship")
-    parser.add_argument("--strategies", default=f"{KNOWING},{AFTER_DEFAULTS},informed,annealing")
+    parser.add_argument(
+        "--strategies", default=",".join([*KNOWING_NAMES, AFTER_DEFAULTS, "informed", "annealing"])
+    )
     parser.add_argument("--least", type=int, default=300, help="configurations of a space")
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--trials", type=int, default=128)
@@ -136,7 +141,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
     options = parser.parse_args()
     lessons = []
-    if KNOWING in options.strategies.split(","):
+    if not KNOWING_NAMES.keys().isdisjoint(options.strategies.split(",")):
         lessons = lessons_of(gathered(shipped_spaces()), load_registry(REGISTRY))
     found = compared(options.spaces or shipped_spaces(), lessons, options)
     data = to_json(found, {"seeds": options.seeds, "trials": options.trials, "batch": 0})

@@ -2,15 +2,15 @@
 
 For each workload a model is trained on the recorded spaces of all other shapes, whatever their
 batch, dtypes and layouts, once for each seed; a list of the recorded configurations, most of them
-in its order (`autoq/knowledge/listing.py`), then says how fast the best of the first 1, 2, 4, ...
-measurements is, as a share of the best recorded speed. The model's order alone, the default search
-with the model as its prior, which begins with the untuned default (`adaptive`), the orders of the
-model's boosters and of its perceptrons alone, random order (the median of draws) and the templates'
-own estimates stand beside it. So does the first of the defaults and best estimates, some of what
-`compile` looks at, beside the untuned default: `predicted` is its time, and that with `promised` is
-of what is taken where a choice has to promise as much over the default, which is taken elsewhere.
-Spaces whose preferred template no other shape has taught are left out. With `--folds` a shape is
-left out together with others. It needs no device.
+in its order (`search/strategies/listed.py`), then says how fast the best of the first 1, 2, 4,
+... measurements is, as a share of the best recorded speed. The model's order alone, the default
+search with the model as its prior, which begins with the untuned default (`adaptive`), the orders
+of the model's boosters and of its perceptrons alone, random order (the median of draws) and the
+templates' own estimates stand beside it. So does the first of the defaults and best estimates, some
+of what `compile` looks at, beside the untuned default: `predicted` is its time, and that with
+`promised` is of what is taken where a choice has to promise as much over the default, which is
+taken elsewhere. Spaces whose preferred template no other shape has taught are left out. With
+`--folds` a shape is left out together with others. It needs no device.
 """
 
 from __future__ import annotations
