@@ -55,15 +55,18 @@ def test_a_knowing_search_knows_nothing_of_its_own_shape(monkeypatch, paths, les
         return train(rest, *others)
 
     monkeypatch.setattr(bench_knowing_search, "trained", trained)
-    options = argparse.Namespace(least=20, strategies="informed-knowing,random", seeds=3, trials=16)
+    names = ["informed-knowing", "listed-knowing", "random"]
+    options = argparse.Namespace(least=20, strategies=",".join(names), seeds=3, trials=16)
     found = bench_knowing_search.compared(paths, lessons, options)
     shapes = [shape_of(read_space(path).workload) for path in paths]
     assert taught == [{shapes[1]}, {shapes[0]}]
     for one in found:
-        assert [row.strategy for row in one.rows] == [bench_knowing_search.KNOWING, "random"]
+        assert [row.strategy for row in one.rows] == names
         assert all(row.curves.shape == (3, 16) for row in one.rows)
         assert all((np.diff(row.curves, axis=1) >= 0).all() for row in one.rows)
-    assert bench_knowing_search.KNOWING in capsys.readouterr().out
+        # A list asks nothing of chance where all of a space is looked at.
+        assert (one.rows[1].curves == one.rows[1].curves[0]).all()
+    assert "informed-knowing" in capsys.readouterr().out
     options.least = 2000
     assert bench_knowing_search.compared(paths, lessons, options) == []
 
