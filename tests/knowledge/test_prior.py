@@ -7,8 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
+from autoq.knowledge.held_out import COUNTS, HeldOut
 from autoq.knowledge.prior import prior_of
-from autoq.knowledge.training import model_of
+from autoq.knowledge.training import gathered, lessons_of, model_of
 from autoq.measure.job import REGISTRY
 from autoq.records.recorded_space import read_space
 from autoq.replaying.loading import prepare, target_of
@@ -44,6 +45,25 @@ def test_a_search_finds_with_a_prior_what_it_seeks_without_for_long(spaces, mode
         ])  # fmt: skip
 
     assert trials(prior) < 0.7 * trials(None)
+
+
+def test_the_list_that_people_tune_with_is_the_one_that_left_out_shapes_judge(spaces, templates):
+    versions = {name: one.version for name, one in templates.items()}
+    few = model_of(spaces[:1], templates)
+    judged = []
+    for path in spaces[1:]:
+        (lesson,) = lessons_of(gathered([path]), templates)
+        held_out = HeldOut(lesson, templates)
+        held_out.rank(few, COUNTS, seed=0)
+        judged.append(held_out.left_out(COUNTS).shares[0])
+        found = prepare(read_space(path), templates)
+        target = target_of(found.recorded)
+        prior = prior_of(few, found.recorded.workload, found.union, target, versions)
+        curve = replay(make_strategy("listed", found.space, 1, prior), found.measured, COUNTS[-1])
+        best = optimum(found.measured)
+        assert judged[-1] == pytest.approx([best / curve[min(n, len(curve)) - 1] for n in COUNTS])
+    # A list that had the fastest first of all would look like any other.
+    assert np.min(judged) < 0.97
 
 
 def test_nothing_is_known_of_other_templates_and_versions(spaces, model, templates):
