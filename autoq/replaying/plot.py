@@ -9,6 +9,8 @@ from typing import Any
 from autoq.errors import InputError
 
 _COLUMNS = 4
+# Lines have the colours of matplotlib's cycle in turn, each round of them in another style.
+_COLOURS, _STYLES = 10, ("-", "--", ":")
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
@@ -34,18 +36,20 @@ def draw(data: dict[str, Any], path: Path) -> None:
         layout="constrained",
     )
     for panel, space in zip(axes.flat, spaces, strict=False):
-        for row in space["strategies"]:
+        for i, row in enumerate(space["strategies"]):
             low, middle, high = row["quartiles"]
             trials = range(1, len(middle) + 1)
-            (line,) = panel.plot(trials, middle, label=row["strategy"], linewidth=1.2)
-            panel.fill_between(trials, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
+            color, style = f"C{i % _COLOURS}", _STYLES[i // _COLOURS % len(_STYLES)]
+            panel.plot(trials, middle, style, color=color, label=row["strategy"], linewidth=1.2)
+            panel.fill_between(trials, low, high, color=color, alpha=0.08, linewidth=0)
         panel.set_title(f"{space['workload']}, {space['configurations']} recorded", fontsize=9)
         panel.set_ylim(0.6, 1.005)
         panel.set_xscale("log", base=2)
         panel.grid(alpha=0.3)
     for panel in list(axes.flat)[len(spaces) :]:
         panel.axis("off")
-    axes[0][0].legend(fontsize=7)
+    names = axes[0][0].get_legend_handles_labels()
+    figure.legend(*names, fontsize=8, loc="outside upper center", ncols=2 * columns)
     figure.supxlabel("trials")
     figure.supylabel("share of the best recorded speed", fontsize=9)
     figure.savefig(path, dpi=110)
