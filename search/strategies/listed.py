@@ -7,7 +7,7 @@ worth no measurement, though: an estimate that is wrong there puts its other fav
 the same reason, so the model has all places from there on.
 
 Nothing waits for a time: all configurations of a list compile and run side by side, where a search
-that learns has to pause after each few. Short runs on several devices are where that counts.
+that learns pauses after each few.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ _CLIMBS = 6
 
 
 class Listed(Generic[C]):
-    """Asks for the places of a list one behind the other, whatever it is told.
+    """Asks for the places of a list one behind the other, whatever their trials come to.
 
     Of a large space the list is of random configurations and of what climbs from the best of them,
-    by the prior and by the estimates of the template that the prior puts first. Behind the last
-    place come random configurations.
+    by the prior and by the estimates of the template that the prior puts first; the fastest that it
+    was told before the first question are climbed from as well. Behind the last place come random
+    configurations.
 
     Args:
         space: what is searched.
