@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from autoq.cli.options import Jobs, Registry, registry_option
+from autoq.cli.options import Registry, registry_option
 from autoq.errors import InputError
 from autoq.paths import require_writable
 
@@ -25,6 +25,9 @@ Trials = Annotated[int, typer.Option(metavar="N", help="Trials of a replay.")]
 Batch = Annotated[
     int, typer.Option(metavar="N", help="Configurations asked for at once; 0: as the strategy has.")
 ]
+Processes = Annotated[
+    int, typer.Option("--jobs", min=0, metavar="N", help="Processes at once; 0: one a core.")
+]
 Folder = Annotated[
     Path | None,
     typer.Option("-o", "--output", metavar="NAME", help="Write NAME.json, NAME.md and NAME.png."),
@@ -37,7 +40,7 @@ def compare_search(
     seeds: Seeds = 32,
     trials: Trials = 256,
     batch: Batch = 0,
-    jobs: Jobs = 0,
+    jobs: Processes = 0,
     output: Folder = None,
     registry: Registry = None,
 ) -> None:
