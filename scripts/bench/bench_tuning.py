@@ -5,7 +5,8 @@ records, then compiled untuned, with the records of that run and, with --shipped
 ship, all at once, and the artifacts are timed in turn. Their outputs are compared at every element
 first; what a cut leaves unfinished stands in the output with its trials and without times. With
 --knowledge the search begins with another model of records than the shipped one, such
-as one that has seen none of a network's shapes. Writes the times as JSON.
+as one that has seen none of a network's shapes; with --tuners strategies tune in turn. Writes the
+times as JSON.
 
     python scripts/bench/bench_tuning.py --target cuda --budgets 10,30 --output tuning.json
 """

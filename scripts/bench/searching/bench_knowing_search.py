@@ -38,7 +38,7 @@ from autoq.templates.base import Template
 from autoq.templates.registry import matching
 
 AFTER_DEFAULTS = "informed-after-defaults"
-KNOWING_NAMES = {f"{name}-knowing": make for name, make in KNOWING.items()}
+KNOWING_MAKERS = {f"{name}-knowing": make for name, make in KNOWING.items()}
 
 
 def remembered(prior: Prior, found: Replayable) -> Prior:
@@ -94,7 +94,7 @@ def compared(
         if len(one.measured) < options.least:
             continue
         makers: dict[str, MakeStrategy] = {AFTER_DEFAULTS: Informed, **STRATEGIES}
-        if not KNOWING_NAMES.keys().isdisjoint(names):
+        if not KNOWING_MAKERS.keys().isdisjoint(names):
             recorded = one.recorded
             shape = shape_of(recorded.workload)
             if shape not in models:
@@ -104,7 +104,7 @@ def compared(
                 models[shape], recorded.workload, one.union, target_of(recorded), versions
             )
             known = remembered(prior, one)
-            makers |= {name: partial(make, prior=known) for name, make in KNOWING_NAMES.items()}
+            makers |= {name: partial(make, prior=known) for name, make in KNOWING_MAKERS.items()}
         makers = {name: makers[name] for name in names}
         begun = defaults(one, templates)
         rows = rows_of(one, makers, begun, options.seeds, options.trials)
@@ -132,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("spaces", type=Path, nargs="*", help="default: those that ship")
     parser.add_argument(
-        "--strategies", default=",".join([*KNOWING_NAMES, AFTER_DEFAULTS, "informed", "annealing"])
+        "--strategies", default=",".join([*KNOWING_MAKERS, AFTER_DEFAULTS, "informed", "annealing"])
     )
     parser.add_argument("--least", type=int, default=300, help="configurations of a space")
     parser.add_argument("--seeds", type=int, default=32)
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help="name without suffix")
     options = parser.parse_args()
     lessons = []
-    if not KNOWING_NAMES.keys().isdisjoint(options.strategies.split(",")):
+    if not KNOWING_MAKERS.keys().isdisjoint(options.strategies.split(",")):
         lessons = lessons_of(gathered(shipped_spaces()), load_registry(REGISTRY))
     found = compared(options.spaces or shipped_spaces(), lessons, options)
     data = to_json(found, {"seeds": options.seeds, "trials": options.trials, "batch": 0})
