@@ -17,7 +17,7 @@ from autoq.search.recorded_space import RecordedSpace
 from autoq.search.replay import replay
 from autoq.search.search_space import ESTIMATE
 from autoq.search.strategies.informed import Informed
-from autoq.search.strategies.listed import in_places
+from autoq.search.strategies.listed import list_order
 from autoq.search.trial import Trial
 from autoq.search.union import Candidate, UnionSpace
 from autoq.templates.base import Template
@@ -112,7 +112,7 @@ class HeldOut:
         """Take in a model's order, and a search that begins with it."""
         features = self._lesson.matrix(model.columns)
         slowness, doubted = model.doubted(features)
-        mixed = in_places(slowness, self._estimates, self._lesson.templates, max(counts))
+        mixed = list_order(slowness, self._estimates, self._lesson.templates, max(counts))
         self._shares.append(_shares(self._lesson, mixed, counts))
         order = np.argsort(slowness, kind="stable")
         self._model.append(_shares(self._lesson, order, counts))

@@ -20,20 +20,20 @@ import numpy as np
 from autoq.search.search_space import SearchSpace
 from autoq.search.strategies.climbing import Climber
 from autoq.search.strategies.history import History
+from autoq.search.strategies.ideas import Ideas
 from autoq.search.strategies.prior_mean import Prior, PriorMean
 from autoq.search.trial import Trial
 
 C = TypeVar("C")
 
-_EVERY = 8
+_ESTIMATE_EVERY = 8
+"""One place in so many is an estimate's."""
 
-_HOPEFUL = 8
+_FASTEST_PART = 8
 """The model has to have an estimate's favourite among its fastest, one configuration in so many."""
 
 _WHOLE = 4096
 """A space of so many combinations of knobs at most is looked at as a whole."""
-
-_CLIMBS = 6
 
 
 class Listed(Generic[C]):
@@ -55,7 +55,7 @@ class Listed(Generic[C]):
         self._space = space
         self._history = History(space)
         self._rng = np.random.default_rng(seed)
-        self._climber = Climber(space, self._rng, self._history, _CLIMBS)
+        self._climber = Climber(space, self._rng, self._history, Ideas().climbs)
         self._mean = PriorMean(space, prior, self._climber.pool)
         self._left: list[int] | None = None
 
@@ -79,7 +79,7 @@ class Listed(Generic[C]):
         slowness, estimates = self._mean.of(codes), self._mean.estimated(codes)
         if not self._mean.given:
             slowness = _turns(estimates, members)
-        return codes[in_places(slowness, estimates, members, len(codes))].tolist()
+        return codes[list_order(slowness, estimates, members, len(codes))].tolist()
 
     def _looked_at(self) -> np.ndarray:
         """Codes that the list is made of, int64 [n], each once."""
@@ -97,13 +97,14 @@ class Listed(Generic[C]):
         return self._climber.climbed([member], lambda codes: self._mean.estimated(codes)[None])[0]
 
 
-def in_places(
+def list_order(
     slowness: np.ndarray, estimates: np.ndarray, members: Sequence[Any] | np.ndarray, count: int
 ) -> np.ndarray:
     """Rows of the first so many places of a list, int64 [at most count], each once.
 
-    slowness: log of the time as a model predicts it, float64 [n]; estimates: what the members
-    estimate of it, float [n], NaN where there is none; members: which member each is of, [n].
+    slowness: log of the time as a model predicts it, float64 [n], n at least 1; estimates: what the
+    members estimate, seconds or their log, float [n], NaN where there is none; members: which
+    member each is of, [n].
     Estimates are those of the member that the model puts first, since those of two cannot be
     compared, and end at the first that the model does not have among its fastest eighth.
     """
@@ -113,14 +114,14 @@ def in_places(
     by_estimate = own[np.lexsort((slowness[own], estimates[own]))]
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    slow = np.flatnonzero(place[by_estimate] >= max(_EVERY, len(order) // _HOPEFUL))
+    slow = np.flatnonzero(place[by_estimate] >= max(_ESTIMATE_EVERY, len(order) // _FASTEST_PART))
     if len(slow):
         by_estimate = by_estimate[: slow[0]]
     found: dict[int, None] = {}
     by_model, others = _unlisted(order, found), _unlisted(by_estimate, found)
     while len(found) < min(count, len(order)):
-        turn = others if len(found) % _EVERY == _EVERY - 1 else by_model
-        row = next(turn, None)
+        estimated = len(found) % _ESTIMATE_EVERY == _ESTIMATE_EVERY - 1
+        row = next(others if estimated else by_model, None)
         found[next(by_model) if row is None else row] = None
     return np.array([*found], np.int64)
 

@@ -12,7 +12,7 @@ from autoq.search.registry import make_strategy
 from autoq.search.replay import optimum, replay
 from autoq.search.search_space import ESTIMATE
 from autoq.search.space import Space
-from autoq.search.strategies.listed import Listed, in_places
+from autoq.search.strategies.listed import Listed, list_order
 
 
 def test_every_eighth_place_goes_to_the_estimates_of_the_member_that_leads():
@@ -20,7 +20,7 @@ def test_every_eighth_place_goes_to_the_estimates_of_the_member_that_leads():
     members = ["a", "b"] * 120
     estimates = np.where(slowness % 2 == 0, 40 - slowness, 1e-9)
     estimates[slowness >= 30] = 100
-    found = in_places(slowness, estimates, members, 17)
+    found = list_order(slowness, estimates, members, 17)
     # Of a, whose rows are even, those below 30 have the least estimates, the last of them first.
     assert found.tolist() == [*range(7), 28, *range(7, 14), 26, 14]
 
@@ -30,31 +30,31 @@ def test_estimates_end_at_the_first_that_the_model_holds_for_slow():
     estimates = 1 + slowness
     estimates[[18, 25, 19]] = 0.1, 0.2, 0.3
     # Rows 18 and 19 are among the fastest eighth, 20 of 160, and 25 is not: 19 comes behind it.
-    found = in_places(slowness, estimates, ["a"] * 160, 24)
+    found = list_order(slowness, estimates, ["a"] * 160, 24)
     assert found.tolist() == [*range(7), 18, *range(7, 18), 19, *range(20, 24)]
     # Among a few any estimate of the first eight may stand.
-    few = in_places(np.arange(20.0), np.where(np.arange(20) == 7, 0.0, 1.0), ["a"] * 20, 8)
+    few = list_order(np.arange(20.0), np.where(np.arange(20) == 7, 0.0, 1.0), ["a"] * 20, 8)
     assert few.tolist() == [*range(8)]
-    few = in_places(np.arange(20.0), np.where(np.arange(20) == 8, 0.0, 1.0), ["a"] * 20, 20)
+    few = list_order(np.arange(20.0), np.where(np.arange(20) == 8, 0.0, 1.0), ["a"] * 20, 20)
     assert few.tolist() == [*range(20)]
 
 
 def test_of_equal_estimates_the_model_says_which_is_first():
     slowness = np.random.default_rng(0).permutation(20.0 * np.arange(1, 21))
-    found = in_places(slowness, np.full(20, 1e-6), ["a"] * 20, 20)
+    found = list_order(slowness, np.full(20, 1e-6), ["a"] * 20, 20)
     assert found.tolist() == np.argsort(slowness).tolist()
 
 
 def test_a_list_is_of_the_model_alone_where_nothing_is_estimated():
     slowness = np.random.default_rng(0).random(20)
-    found = in_places(slowness, np.full(20, np.nan), ["a", "b"] * 10, 32)
+    found = list_order(slowness, np.full(20, np.nan), ["a", "b"] * 10, 32)
     assert found.tolist() == np.argsort(slowness).tolist()
 
 
 def test_every_row_comes_once_where_all_are_asked_for():
     rng = np.random.default_rng(1)
     estimates = np.where(rng.random(30) < 0.5, np.nan, rng.random(30))
-    found = in_places(rng.random(30), estimates, ["a", "b", "c"] * 10, 100)
+    found = list_order(rng.random(30), estimates, ["a", "b", "c"] * 10, 100)
     assert sorted(found.tolist()) == [*range(30)]
 
 
@@ -66,7 +66,7 @@ def test_the_strategy_asks_for_the_places_of_the_list_in_their_order():
     estimates = np.array([estimate(config) for config in configs])
     known = {space.code(config): slow for config, slow in zip(configs, slowness, strict=True)}
     strategy = make_strategy("listed", space, 0, lambda codes: np.array([*map(known.get, codes)]))
-    rows = in_places(slowness, estimates, [0] * 300, 40)
+    rows = list_order(slowness, estimates, [0] * 300, 40)
     assert rows.tolist() != np.argsort(slowness)[:40].tolist()
     asked = strategy.ask(3)
     strategy.tell([Trial(config, seconds=1.0) for config in asked])
